@@ -1,0 +1,92 @@
+# Needs Python >= 3.11 and make, nothing else: every target makes .venv and installs into it what it lacks.
+#
+#   make conform   do our caches keep the law? (exit status); what the suite finds in mlx-lm's caches is shown, not counted
+#   make test      the tests of all four rooms
+#   make lint      style, types, arrows between the rooms, and the spec's own checks
+#   make prove     index arithmetic, proved for all sizes
+#   make faults    every planted fault and mutant is caught
+#   make bench     our caches beside mlx-lm's
+#   make clean     forget the environment and what tools left behind
+#
+# PYTHON=python3.12 chooses the interpreter; PYTEST_ARGS="-k ring" and KVLAW_ARGS="--seed 7" are handed on.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+KVLAW_ARGS ?=
+
+BIN := $(VENV)/bin
+KVLAW := $(BIN)/kvlaw
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+OURS := builtin:mlx_impl.full builtin:mlx_impl.ring
+THEIRS := builtin:mlx_lm.KVCache builtin:mlx_lm.RotatingKVCache builtin:mlx_lm.ConcatenateKVCache
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help conform test lint prove faults bench clean
+
+help:
+	@sed -n 's/^#   make/  make/p' Makefile
+
+# One stamp per set of extras; a changed pin or dependency makes them stale.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "kvlaw needs Python >= 3.11; '$(PYTHON)' is missing or older: $$($(PYTHON) -V 2>&1)" >&2; \
+	  echo "choose another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.build: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -q -c constraints.txt hatchling
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.build
+	$(PIP) install -q --no-build-isolation -c constraints.txt -e '.[mlx-lm]'
+	@touch $@
+
+$(VENV)/.prove: $(VENV)/.build
+	$(PIP) install -q --no-build-isolation -c constraints.txt -e '.[prove]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.build
+	$(PIP) install -q --no-build-isolation -c constraints.txt -e '.[dev,mlx-lm,prove]'
+	@touch $@ $(VENV)/.run $(VENV)/.prove
+
+# Theirs: 0 conformant, 1 violations and 4 incomplete are findings; 2 and 3 mean that the check itself did not run.
+conform: $(VENV)/.run
+	@failed=0; \
+	for target in $(OURS); do \
+	  $(KVLAW) check $$target --budget ci --profile layout $(KVLAW_ARGS) || failed=1; \
+	done; \
+	for target in $(THEIRS); do \
+	  code=0; $(KVLAW) check $$target --budget ci $(KVLAW_ARGS) || code=$$?; \
+	  case $$code in \
+	    0|1|4) echo "(exit $$code of $$target is shown, not counted)";; \
+	    *) echo "$$target could not be checked: exit $$code" >&2; failed=1;; \
+	  esac; \
+	done; \
+	if [ $$failed = 0 ]; then echo "conform: our caches keep the law"; \
+	else echo "conform: FAILED, see above" >&2; fi; \
+	exit $$failed
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(KVLAW) spec check
+
+prove: $(VENV)/.prove
+	$(KVLAW) prove $(KVLAW_ARGS)
+
+faults: $(VENV)/.run
+	$(KVLAW) faults --mutants $(KVLAW_ARGS)
+
+bench: $(VENV)/.run
+	$(KVLAW) bench $(KVLAW_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
