@@ -1,0 +1,206 @@
+"""The calls of a trace: what is asked of the named objects of a small world.
+
+``open(config)`` makes the cache ``c0``.  Every call says what it acts ``on`` and may name what it makes (``as_``, written
+``as`` in JSON and text).  Appends carry a number of positions, never tensors: the harness makes keys, values and queries
+from token ids (``kvlaw.conformance.stamps``).  A call on a list acts on all its layers, all or nothing (ERR-8).
+"""
+
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+from attrs import field, frozen, validators
+
+from kvlaw.spec.config import LayerSpec
+
+Phase = Literal["decode", "window"]
+Malformed = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "two", "empty"]
+MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
+
+_malformed = validators.optional(validators.in_(MALFORMED))
+
+
+@frozen(kw_only=True)
+class BaseCall:
+    """What every call has: the object that it acts on."""
+
+    verb: ClassVar[str] = ""
+    on: str = "c0"
+
+    @property
+    def appends(self) -> int:
+        """Positions per row that this call appends."""
+        return 0
+
+    def __getattr__(self, name: str) -> bool:
+        """Answer ``call.is_trim`` and its like, for laws: is this the call with that verb?"""
+        if name.startswith("is_"):
+            return self.verb == name[3:]
+        raise AttributeError(name)
+
+
+@frozen(kw_only=True)
+class Append(BaseCall):
+    """What decode and window share.
+
+    ``window`` is the window argument w that a graph passes for the mask, ``array`` asks for the mask as an array,
+    ``unread`` says that the read is never asked (READ-5), ``malformed`` spoils the tensors in one way (ERR-2 to ERR-4).
+    """
+
+    as_: str | None = None
+    window: int | None = None
+    array: bool = False
+    unread: bool = False
+    malformed: Malformed | None = field(default=None, validator=_malformed)
+
+
+@frozen(kw_only=True)
+class AppendDecode(Append):
+    """Append one position per row and attend it."""
+
+    verb: ClassVar[str] = "decode"
+
+    @property
+    def appends(self) -> int:
+        """One position."""
+        return 1
+
+    @property
+    def length(self) -> int:
+        """One position."""
+        return 1
+
+
+@frozen(kw_only=True)
+class AppendWindow(Append):
+    """Append ``length`` positions per row, causal inside, and attend them."""
+
+    verb: ClassVar[str] = "window"
+    length: int
+
+    @property
+    def appends(self) -> int:
+        """``length`` positions."""
+        return self.length
+
+
+@frozen(kw_only=True)
+class FetchDense(BaseCall):
+    """Append ``length`` positions and hand out keys and values for a graph that attends by itself (READ-6)."""
+
+    verb: ClassVar[str] = "dense"
+    length: int
+    as_: str | None = None
+    malformed: Malformed | None = field(default=None, validator=_malformed)
+
+    @property
+    def appends(self) -> int:
+        """``length`` positions."""
+        return self.length
+
+
+@frozen(kw_only=True)
+class MakeMask(BaseCall):
+    """Ask for the mask of the append that would come next, without appending (MASK-12)."""
+
+    verb: ClassVar[str] = "mask"
+    length: int
+    phase: Phase = field(default="window", validator=validators.in_(get_args(Phase)))
+    window: int | None = None
+    array: bool = False
+    as_: str | None = None
+
+
+@frozen(kw_only=True)
+class Attend(BaseCall):
+    """Ask a read again (READ-2, OWN-1)."""
+
+    verb: ClassVar[str] = "attend"
+    malformed: Malformed | None = field(default=None, validator=_malformed)
+
+
+@frozen(kw_only=True)
+class LookAt(BaseCall):
+    """Observe an object without acting: a cache, or arrays that were handed out earlier."""
+
+    verb: ClassVar[str] = "look"
+
+
+@frozen(kw_only=True)
+class Trim(BaseCall):
+    """Drop the newest ``n`` positions; ``bypass`` asks a ring to cut the newest columns of its last window (TRIM-11)."""
+
+    verb: ClassVar[str] = "trim"
+    n: int | float
+    bypass: bool = False
+
+
+@frozen(kw_only=True)
+class Clone(BaseCall):
+    """Make an independent cache that equals the source (OWN-2, OWN-3)."""
+
+    verb: ClassVar[str] = "clone"
+    as_: str
+
+
+@frozen(kw_only=True)
+class TakeState(BaseCall):
+    """Hand out the cache's state: its arrays as they are now (OWN-4)."""
+
+    verb: ClassVar[str] = "state"
+    as_: str
+
+
+@frozen(kw_only=True)
+class Reset(BaseCall):
+    """Return the cache to its constructed, empty state (OWN-7)."""
+
+    verb: ClassVar[str] = "reset"
+
+
+@frozen(kw_only=True)
+class Drop(BaseCall):
+    """Let go of an object."""
+
+    verb: ClassVar[str] = "drop"
+
+
+@frozen(kw_only=True)
+class OpenList(BaseCall):
+    """Make a list of layers with the tensor shapes of the trace's configuration."""
+
+    verb: ClassVar[str] = "list"
+    layers: tuple[LayerSpec, ...]
+    as_: str
+
+
+Call: TypeAlias = (
+    AppendDecode
+    | AppendWindow
+    | FetchDense
+    | MakeMask
+    | Attend
+    | LookAt
+    | Trim
+    | Clone
+    | TakeState
+    | Reset
+    | Drop
+    | OpenList
+)
+CALLS: dict[str, type[Call]] = {
+    kind.verb: kind
+    for kind in (
+        AppendDecode,
+        AppendWindow,
+        FetchDense,
+        MakeMask,
+        Attend,
+        LookAt,
+        Trim,
+        Clone,
+        TakeState,
+        Reset,
+        Drop,
+        OpenList,
+    )
+}
+"""Verb (the ``call`` field in JSON, the first word in text) to its class."""

@@ -1,0 +1,57 @@
+"""The protocol that the oracle, every cache, every process and every planted fault implement."""
+
+from typing import Protocol
+
+from kvlaw.spec.calls import Call
+from kvlaw.spec.config import Config
+from kvlaw.spec.observations import Observation, Payload
+
+
+class Subject(Protocol):
+    """A small world of named objects that answers calls with observations.
+
+    ``capabilities`` names what the subject can do and show; a clause that needs another is *not applicable* to it.
+    """
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """The capabilities of ``CAPABILITIES`` that this subject has."""
+        ...
+
+    def open(self, config: Config) -> Observation:
+        """Forget everything and make the cache ``c0``; a refusal is an answer."""
+        ...
+
+    def apply(self, call: Call, payload: Payload | None, look: bool) -> Observation:
+        """Carry out ``call``; with ``look`` show everything there is to see, without it evaluate nothing."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+CAPABILITIES: dict[str, str] = {
+    "attend": "its read attends queries and shows the output",
+    "mask": "it hands out the mask of the next append",
+    "as_array": "it hands out that mask as an array when asked",
+    "window_argument": "its masks take a window argument",
+    "dense": "it fetches keys and values for a graph that attends by itself",
+    "phases": "decode and window are two calls, told apart by name",
+    "planes": "it shows its allocated planes",
+    "columns": "it shows how many columns are allocated",
+    "size": "it reports a size",
+    "nbytes": "it reports its bytes",
+    "bytes_per_token": "it reports bytes per token",
+    "identity": "it reports an identity",
+    "storage": "it reports what storage it holds",
+    "trim": "it can be asked to drop the newest positions",
+    "can_trim": "it says beforehand what it can trim",
+    "bypass": "it can cut the newest columns of its last window",
+    "clone": "it can be cloned",
+    "state": "it hands out its state",
+    "reset": "it can be reset",
+    "sinks": "it can pin the first positions of a ring",
+    "lists": "a list of layers can be trimmed, cloned and asked as one",
+}
+"""Every capability, and what a subject that has it does."""

@@ -1,0 +1,102 @@
+"""What a subject shows after a call: raw arrays and numbers, never interpreted.
+
+Tensors are unsigned-integer arrays of bits (uint16 for bf16 and f16, uint32 for f32).  ``None`` means *not observed*: a
+subject that cannot show something leaves it out, and no verdict is drawn from it.  The harness turns observations into
+``records`` (token ids) before it compares or prints them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+Bits: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
+Outcome = Literal["ok", "refused", "unsupported", "error"]
+MaskKind = Literal["none", "causal", "array"]
+
+
+@frozen(eq=False)
+class MaskView:
+    """A mask as it was handed out: its form, and the bool array ``[..., L, S]`` if it is one."""
+
+    kind: MaskKind
+    array: npt.NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, mask: object) -> "MaskView":
+        """Wrap what mask builders hand out: None, the word ``"causal"`` or an array."""
+        if mask is None:
+            return cls("none")
+        return cls("causal") if isinstance(mask, str) else cls("array", np.array(mask))
+
+
+@frozen(eq=False)
+class ReadView:
+    """What a read shows: fetched keys and values ``[B, Hkv, S, D]``, its mask, and the output for the payload's queries."""
+
+    keys: Bits | None = None
+    values: Bits | None = None
+    mask: MaskView | None = None
+    output: Bits | None = None
+
+
+@frozen(eq=False)
+class StateView:
+    """What a cache shows of its state.
+
+    ``keys`` and ``values`` are the allocated planes ``[B, Hkv, columns, D]`` in physical order; ``can_trim[n]`` answers for
+    n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write.
+    """
+
+    offset: int | None = None
+    size: int | None = None
+    nbytes: int | None = None
+    columns: int | None = None
+    bytes_per_token: int | None = None
+    identity: str | None = None
+    storage: str | None = None
+    can_trim: tuple[bool, ...] | None = None
+    write_index: int | None = None
+    keys: Bits | None = None
+    values: Bits | None = None
+
+
+@frozen(eq=False)
+class Observation:
+    """The answer to one call: outcome, what it returned, and the state afterwards of the cache that it acted on.
+
+    ``arrays`` are handed-out arrays by name (state, dense fetches); ``layers`` holds one observation per layer of a list.
+    """
+
+    outcome: Outcome = "ok"
+    message: str = ""
+    answer: int | None = None
+    read: ReadView | None = None
+    mask: MaskView | None = None
+    state: StateView | None = None
+    arrays: Mapping[str, npt.NDArray[Any]] | None = None
+    layers: tuple["Observation", ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """The call was carried out."""
+        return self.outcome == "ok"
+
+    @property
+    def refused(self) -> bool:
+        """The call was turned down, by a refusal or by an exception."""
+        return self.outcome == "refused"
+
+
+@frozen(eq=False)
+class Payload:
+    """The tensors of one call, made from token ids: keys ``[B, Hkv, L, Dk]``, values ``[B, Hkv, L, Dv]``, queries ``[B, H, L, Dk]``."""
+
+    tokens: tuple[int, ...] = ()
+    keys: Bits = field(factory=lambda: np.zeros(0, np.uint16))
+    values: Bits = field(factory=lambda: np.zeros(0, np.uint16))
+    queries: Bits = field(factory=lambda: np.zeros(0, np.uint16))
+    dtype: str = "bf16"
+    scale: float = 1.0

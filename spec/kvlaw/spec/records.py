@@ -1,0 +1,110 @@
+"""What happened in a run, told in token ids: the terms in which laws, failures and step tables speak.
+
+The harness decodes raw observations into these values (``kvlaw.conformance.decode``).  Token ids start at 1; 0 stands for a
+column whose bytes are no token's (spare, zero, or foreign).  ``None`` means not observed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from kvlaw.spec.calls import Call
+from kvlaw.spec.config import Config
+from kvlaw.spec.observations import MaskKind, Outcome
+
+Tokens = tuple[int, ...]
+
+
+@frozen
+class ReadRecord:
+    """What a read showed.
+
+    ``visible[row][query]`` lists the ids that the query sees, in fetch order; ``fetched[row]`` the id of each fetched
+    column; ``width`` the fetch width S; ``mask_shape`` the shape of an array mask; ``torn`` the columns whose key and value
+    (or whose heads) belong to different tokens, as ``(row, column, what)``; ``output`` a digest of the output bits.
+    """
+
+    visible: tuple[tuple[Tokens, ...], ...] | None = None
+    fetched: tuple[Tokens, ...] | None = None
+    width: int | None = None
+    mask: MaskKind | None = None
+    mask_shape: tuple[int, ...] | None = None
+    torn: tuple[tuple[int, int, str], ...] = ()
+    output: str | None = None
+
+
+@frozen
+class CacheRecord:
+    """What a cache showed of its state: numbers as reported, ``held`` the ids of its columns in physical order (row 0)."""
+
+    offset: int | None = None
+    size: int | None = None
+    nbytes: int | None = None
+    columns: int | None = None
+    bytes_per_token: int | None = None
+    identity: str | None = None
+    storage: str | None = None
+    can_trim: tuple[bool, ...] | None = None
+    write_index: int | None = None
+    held: Tokens | None = None
+    torn: tuple[tuple[int, int, str], ...] = ()
+    digest: str | None = None
+
+
+@frozen
+class Record:
+    """One step of a run.
+
+    ``before`` and ``after`` are the states of the cache acted upon.  ``live`` lists the ids that stand at positions
+    0, 1, 2, ... of that cache after the step, by the answers that were given (appends, trims, resets); ``live_before`` the
+    same before it.  ``handed`` tells handed-out arrays apart by name and digest.
+    """
+
+    call: Call | None
+    outcome: Outcome
+    answer: int | None = None
+    read: ReadRecord | None = None
+    mask: MaskKind | None = None
+    before: CacheRecord | None = None
+    after: CacheRecord | None = None
+    live_before: Tokens = ()
+    live: Tokens = ()
+    handed: tuple[tuple[str, str], ...] = ()
+    tokens: Tokens = ()
+
+    @property
+    def refused(self) -> bool:
+        """The call was turned down."""
+        return self.outcome == "refused"
+
+    @property
+    def ok(self) -> bool:
+        """The call was carried out."""
+        return self.outcome == "ok"
+
+
+@frozen
+class Run:
+    """A whole run: the configuration, the outcome of opening, and its steps (of the first cache unless ``on`` says otherwise)."""
+
+    config: Config
+    opened: Outcome = "ok"
+    steps: tuple[Record, ...] = field(default=(), converter=tuple)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Walk over the steps."""
+        return iter(self.steps)
+
+    def of(self, name: str) -> "Run":
+        """Keep the steps that act on one object."""
+        return evolve(self, steps=tuple(s for s in self.steps if s.call is not None and s.call.on == name))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two records are equal in every field that both sides observed."""
+    if one is None or other is None:
+        return True
+    names = [a.name for a in type(one).__attrs_attrs__]
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    return all(a == b for a, b in pairs if a is not None and b is not None)
