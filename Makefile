@@ -1,12 +1,14 @@
 # Needs Python >= 3.11 and make, nothing else: every target makes .venv and installs into it what it lacks.
 #
-#   make conform   do our caches keep the law? (exit status); what the suite finds in mlx-lm's caches is shown, not counted
-#   make test      the tests of all four rooms
-#   make lint      style, types, arrows between the rooms, and the spec's own checks
-#   make prove     index arithmetic, proved for all sizes
-#   make faults    every planted fault and mutant is caught
-#   make bench     our caches beside mlx-lm's
-#   make clean     forget the environment and what tools left behind
+#   make conform     do our caches keep the law? (exit status); what the suite finds in mlx-lm's caches is shown, not counted
+#   make test        the tests of all four rooms
+#   make lint        style, types, arrows between the rooms, and the spec's own checks
+#   make prove       index arithmetic, proved for all sizes
+#   make faults      every planted fault and mutant is caught
+#   make bench       our caches beside mlx-lm's
+#   make wheel       build dist/kvlaw-*.whl
+#   make test-wheel  the same tests, against the wheel in dist/ instead of the checkout
+#   make clean       forget the environment and what tools left behind
 #
 # PYTHON=python3.12 chooses the interpreter; PYTEST_ARGS="-k ring" and KVLAW_ARGS="--seed 7" are handed on.
 
@@ -24,15 +26,15 @@ THEIRS := builtin:mlx_lm.KVCache builtin:mlx_lm.RotatingKVCache builtin:mlx_lm.C
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help conform test lint prove faults bench clean
+.PHONY: help conform test lint prove faults bench wheel test-wheel clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
 # One stamp per set of extras; a changed pin or dependency makes them stale.
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "kvlaw needs Python >= 3.11; '$(PYTHON)' is missing or older: $$($(PYTHON) -V 2>&1)" >&2; \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "kvlaw needs Python >= 3.11; '$(PYTHON)' is missing or older: $$($(PYTHON) -V 2>&1 | head -1)" >&2; \
 	  echo "choose another one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
@@ -87,6 +89,18 @@ faults: $(VENV)/.run
 
 bench: $(VENV)/.run
 	$(KVLAW) bench $(KVLAW_ARGS)
+
+wheel: $(VENV)/.build
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+
+# A second environment without the editable install; the tests lie outside the packages, so nothing shadows the wheel.
+test-wheel: | $(BIN)/python
+	@ls dist/kvlaw-*.whl >/dev/null 2>&1 || { echo "there is no dist/kvlaw-*.whl: run make wheel first" >&2; exit 1; }
+	$(BIN)/python -m venv --clear $(VENV)/wheel
+	$(VENV)/wheel/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt \
+	  "$$(echo dist/kvlaw-*.whl)[dev,mlx-lm,prove]"
+	$(VENV)/wheel/bin/python -P -m pytest $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
