@@ -1,0 +1,73 @@
+"""The meaning of a cache: which token stands at which position, and what a query may see.
+
+This is the definition of the core profile.  A row is the list of its tokens by position; there is no ring, no column, no
+buffer and no neighbour.  Visible = retained, causal, within the window (or a pinned sink).
+"""
+
+from attrs import evolve, field, frozen
+
+from kvlaw.spec.cite import clause
+
+
+@frozen
+class Row:
+    """One sequence: the token ids at positions 0, 1, 2, ..., and the position below which tokens may be gone.
+
+    ``floor`` is 0 unless a cache of another design cut positions off a full ring (TRIM-3): then older positions than the
+    ring still held may be missing, and may not.
+    """
+
+    tokens: tuple[int, ...] = field(default=(), converter=tuple)
+    floor: int = 0
+
+    @property
+    def offset(self) -> int:
+        """The next position."""
+        return len(self.tokens)
+
+    @clause("POS-2")
+    def appended(self, tokens: tuple[int, ...]) -> "Row":
+        """Append tokens at the next positions."""
+        return evolve(self, tokens=self.tokens + tokens)
+
+    @clause("TRIM-1", "TRIM-2", "POS-4")
+    def trimmed(self, count: int, window: int | None = None) -> "Row":
+        """Drop the newest ``count`` positions; what a ring had evicted by then stays gone."""
+        evicted = 0 if window is None or count == 0 else max(0, self.offset - window)
+        return Row(self.tokens[: self.offset - count], max(self.floor, evicted))
+
+
+@frozen
+class Sight:
+    """What one query may see: the ids that it must see, and those that it may see, each by position."""
+
+    required: tuple[int, ...]
+    allowed: tuple[int, ...]
+
+    def admits(self, seen: tuple[int, ...]) -> bool:
+        """Tell whether a query that sees ``seen`` (in any order, each id once) keeps the law."""
+        ids = set(seen)
+        return len(ids) == len(seen) and set(self.required) <= ids <= set(self.allowed)
+
+
+@clause("VIS-1", "VIS-2", "VIS-9", "MASK-4", "MASK-8", "MASK-9")
+def sees(query: int, key: int, window: int | None, sinks: int = 0) -> bool:
+    """Say whether the query at position ``query`` sees the key at position ``key``: the law of visibility."""
+    if key < 0 or key > query:
+        return False
+    if window is None or query < window:
+        return True
+    return key < sinks or query - key < window - sinks
+
+
+def sight(row: Row, query: int, window: int | None, sinks: int = 0) -> Sight:
+    """List what the query at position ``query`` of ``row`` sees."""
+    allowed = tuple(t for p, t in enumerate(row.tokens[: query + 1]) if sees(query, p, window, sinks))
+    if row.floor == 0:
+        return Sight(allowed, allowed)
+    required = tuple(
+        t
+        for p, t in enumerate(row.tokens[: query + 1])
+        if sees(query, p, window, sinks) and (p >= row.floor or p < sinks)
+    )
+    return Sight(required, allowed)

@@ -1,0 +1,250 @@
+"""NumPy caches: arrays moved with the integers of ``index``, every operation as check, plan, move, count.
+
+A cache holds keys ``[B, H, columns, D]`` and values ``[B, H, columns, Dv]`` as arrays of bits.  Refusals (``Refusal``) come
+before any change.  These caches are the subject ``builtin:oracle`` and the ground on which planted faults are built.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from kvlaw.reference import index
+from kvlaw.reference.numerics import attention
+from kvlaw.spec.calls import Phase
+from kvlaw.spec.config import LayerSpec
+from kvlaw.spec.observations import Bits
+
+MaskValue = npt.NDArray[np.bool_] | str | None
+
+
+class Refusal(ValueError):
+    """A call that is turned down before anything changes; the text names the clause."""
+
+
+@frozen(eq=False)
+class Read:
+    """One append's read: fetched keys and values, and the mask; asking it again gives the same answer (READ-2)."""
+
+    keys: Bits
+    values: Bits
+    mask: MaskValue
+    length: int
+    dtype: str
+
+    def attend(self, queries: Bits, scale: float) -> Bits:
+        """Attend queries ``[B, H, L, D]`` over the fetch; refuse another shape or dtype (READ-9)."""
+        rows, heads, _, width = self.keys.shape
+        fits = queries.ndim == 4 and queries.shape[0] == rows and queries.shape[1] % heads == 0  # noqa: PLR2004  # [B, H, L, D]
+        if not fits or queries.shape[2:] != (self.length, width) or queries.dtype != self.keys.dtype:
+            wanted = f"[{rows}, a multiple of {heads}, {self.length}, {width}]"
+            raise Refusal(f"queries {list(queries.shape)} of {queries.dtype}: this read takes {wanted} (READ-9)")
+        dtype = cast("Any", self.dtype)
+        return attention.attend(queries, self.keys, self.values, scale=scale, mask=cast("Any", self.mask), dtype=dtype)
+
+
+@frozen(eq=False)
+class Planes:
+    """Keys and values side by side: what moves when columns move."""
+
+    keys: Bits
+    values: Bits
+
+    def each(self, move: Any) -> "Planes":
+        """Move both planes alike."""
+        return Planes(move(self.keys), move(self.values))
+
+    def grown(self, count: int) -> "Planes":
+        """Add zero columns at the end."""
+        return (
+            self
+            if count <= 0
+            else self.each(lambda p: np.concatenate([p, np.zeros_like(p, shape=(*p.shape[:2], count, p.shape[3]))], 2))
+        )
+
+    def kept(self, columns: tuple[int, ...] | None) -> "Planes":
+        """Keep these columns, laid out in this order."""
+        return self if columns is None else self.each(lambda p: p[:, :, list(columns)])
+
+    def written(self, start: int, new: "Planes") -> "Planes":
+        """Write new columns at ``start``, extending the planes if they end there."""
+        return Planes(_written(self.keys, start, new.keys), _written(self.values, start, new.values))
+
+
+def _written(plane: Bits, start: int, new: Bits) -> Bits:
+    end = start + new.shape[2]
+    extended = np.zeros_like(plane, shape=(*plane.shape[:2], max(end, plane.shape[2]), plane.shape[3]))
+    extended[:, :, : plane.shape[2]] = plane
+    extended[:, :, start:end] = new
+    return extended
+
+
+class Cache:
+    """A cache of one layer: geometry of ``index`` and NumPy planes."""
+
+    def __init__(self, layer: LayerSpec) -> None:
+        """Build an empty cache; refuse an impossible configuration (ERR-6, RING-14)."""
+        if problem := layer.problem:
+            raise Refusal(f"{problem} (ERR-6)")
+        self.layer = layer
+        self.reset()
+
+    def reset(self) -> None:
+        """Return to the constructed, empty state (OWN-7, OWN-9)."""
+        ring = self.layer.window is not None
+        self.state: index.State = index.Ring(self.layer.window or 0, self.layer.sinks) if ring else index.Full()
+        self.planes: Planes | None = None
+        self.dtype = ""
+
+    # Appends.
+
+    def append_decode(
+        self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False
+    ) -> Read:
+        """Append one position per row and read it."""
+        if keys.ndim == 4 and keys.shape[2] != 1:  # noqa: PLR2004  # [B, H, L, D]
+            raise Refusal(f"a decode appends 1 position per row, not {keys.shape[2]} (ERR-4)")
+        return self._append(keys, values, dtype, "decode", window, array)
+
+    def append_window(
+        self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False
+    ) -> Read:
+        """Append L positions per row, causal inside, and read them."""
+        return self._append(keys, values, dtype, "window", window, array)
+
+    def fetch_dense(self, keys: Bits, values: Bits, dtype: str) -> Planes:
+        """Append and hand out what a read would fetch; one position is written as a decode (READ-8)."""
+        phase: Phase = "decode" if keys.ndim == 4 and keys.shape[2] == 1 else "window"  # noqa: PLR2004  # [B, H, L, D]
+        read = self._append(keys, values, dtype, phase, None, False)
+        return Planes(read.keys, read.values)
+
+    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
+        self.check_tensors(keys, values, dtype)
+        length = int(keys.shape[2])
+        mask = self.mask(length, phase, window, array)
+        plan = self.plan(phase, length)
+        held = self.planes or Planes(keys[:, :, :0], values[:, :, :0])
+        self.planes = held.grown(plan.add).kept(plan.keep).written(plan.write_at, Planes(keys, values))
+        self.state, self.dtype = plan.after, dtype
+        fetch = self.planes.kept(plan.fetch)
+        return Read(fetch.keys, fetch.values, mask, length, dtype)
+
+    def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
+        """Plan one append."""
+        if isinstance(self.state, index.Full):
+            return index.full_plan(self.state, length)
+        return index.plan_decode(self.state) if phase == "decode" else index.plan_block(self.state, length)
+
+    def check_tensors(self, keys: Bits, values: Bits, dtype: str) -> None:
+        """Refuse tensors that do not fit each other or the storage (ERR-2, ERR-3, ERR-4)."""
+        if keys.ndim != 4 or values.ndim != 4:  # noqa: PLR2004  # [B, H, L, D]
+            raise Refusal(f"keys {list(keys.shape)}, values {list(values.shape)}: both are [B, H, L, D] (ERR-2)")
+        if keys.shape[:3] != values.shape[:3]:
+            raise Refusal(f"keys {list(keys.shape)} and values {list(values.shape)} differ in B, H or L (ERR-2)")
+        if keys.shape[2] < 1:
+            raise Refusal("an append needs at least 1 position (ERR-4)")
+        if self.planes is None:
+            return
+        for name, new, held in (("keys", keys, self.planes.keys), ("values", values, self.planes.values)):
+            if (*new.shape[:2], new.shape[3]) != (*held.shape[:2], held.shape[3]):
+                wanted = [*held.shape[:2], "L", held.shape[3]]
+                raise Refusal(f"{name} {list(new.shape)}: this cache holds {wanted} (ERR-2)")
+        if dtype != self.dtype:
+            raise Refusal(f"{dtype} tensors: this cache holds {self.dtype} (ERR-3)")
+
+    # Masks.
+
+    def mask(self, length: int, phase: Phase, window: int | None = None, array: bool = False) -> MaskValue:
+        """Build the mask of the append that comes next; nothing changes (MASK-12)."""
+        if length < 1 or (phase == "decode" and length != 1):
+            raise Refusal(f"no mask for a {phase} of {length} positions (ERR-4)")
+        if window is not None and window < 1:
+            raise Refusal(f"a window argument is at least 1, not {window} (ERR-7)")
+        if not index.can_narrow(self.state, window):
+            raise Refusal(f"a ring with sinks cannot be narrowed to {window} (MASK-13)")
+        kind = index.mask_kind(self.state, length, phase, window)
+        if kind != "array" and not array:
+            return None if kind == "none" else "causal"
+        width = len(self.plan(phase, length).fetch)
+        return np.array([[self.sees(length, phase, i, j, window) for j in range(width)] for i in range(length)])
+
+    def sees(self, length: int, phase: Phase, query: int, column: int, window: int | None) -> bool:
+        """Say whether query ``query`` of the next append sees fetched column ``column``."""
+        if isinstance(self.state, index.Full):
+            return index.full_visible(self.state, length, query, column, window)
+        if phase == "decode":
+            return index.decode_visible(self.state, column, window)
+        return index.block_visible(self.state, length, query, column, window)
+
+    # Trims and copies.
+
+    def can_trim(self, count: int) -> bool:
+        """Say whether ``trim(count)`` would be carried out (TRIM-5, TRIM-6)."""
+        return index.can_trim(self.state, count)
+
+    def trim(self, count: int, bypass: bool = False) -> int:
+        """Drop the newest ``count`` positions, or refuse (TRIM-1, TRIM-2, TRIM-7, TRIM-11, TRIM-12)."""
+        if type(count) is not int or count < 0:
+            raise Refusal(f"a trim drops a whole number of positions, 0 or more, not {count!r} (ERR-5)")
+        if bypass and isinstance(self.state, index.Ring):
+            self._cut(count, self.state)
+        elif not self.can_trim(count):
+            raise Refusal(f"{count} of {self.offset} positions cannot be dropped here (TRIM-7)")
+        else:
+            self.state = index.plan_trim(self.state, count)
+        return count
+
+    def _cut(self, count: int, ring: index.Ring) -> None:
+        if not index.can_bypass(ring, count):
+            raise Refusal(f"{count} columns: the newest window has {ring.block} left to cut (TRIM-12)")
+        self.state = after = index.plan_bypass(ring, count)
+        self.planes = self.planes and self.planes.kept(tuple(range(after.columns)))
+
+    def clone(self) -> "Cache":
+        """Make an independent cache that equals this one (OWN-2, OWN-3)."""
+        twin = type(self)(self.layer)
+        twin.state, twin.dtype = self.state, self.dtype
+        twin.planes = self.planes and self.planes.each(np.copy)
+        return twin
+
+    def take_state(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Hand out copies of the state's arrays (OWN-4)."""
+        planes = {} if self.planes is None else {"keys": self.planes.keys.copy(), "values": self.planes.values.copy()}
+        return {**planes, "offset": np.array(self.offset)}
+
+    # Counts.
+
+    @property
+    def offset(self) -> int:
+        """The next position."""
+        return self.state.offset
+
+    @property
+    def size(self) -> int:
+        """Positions that count: the offset, or at most the window (POS-6)."""
+        return self.offset if self.layer.window is None else min(self.offset, self.layer.window)
+
+    @property
+    def columns(self) -> int:
+        """Allocated columns."""
+        return self.state.columns
+
+    @property
+    def write_index(self) -> int:
+        """The next column to write."""
+        return self.state.write_index if isinstance(self.state, index.Ring) else self.state.offset
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the allocated planes (GROW-7)."""
+        return 0 if self.planes is None else self.planes.keys.nbytes + self.planes.values.nbytes
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of one position of one row; 0 while empty (GROW-5)."""
+        if self.planes is None:
+            return 0
+        keys, values = self.planes.keys, self.planes.values
+        return keys.shape[1] * (keys.shape[3] * keys.itemsize + values.shape[3] * values.itemsize)
