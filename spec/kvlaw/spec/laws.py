@@ -58,7 +58,8 @@ class Law:
 
     def _evaluate(self, code: CodeType, scope: dict[str, Any]) -> Any:
         try:
-            return eval(code, {"__builtins__": _SAFE}, scope)  # noqa: S307  # the text of our own spec, compiled above
+            # as globals: the names inside a generator expression are looked up there
+            return eval(code, {**scope, "__builtins__": _SAFE})  # noqa: S307  # the text of our own spec, compiled above
         except Unobserved:
             return None
         except (TypeError, AttributeError, IndexError):
@@ -139,8 +140,23 @@ def narrower(window: int | None, argument: int | None) -> int | None:
     return min(bounds) if bounds else None
 
 
+def newest(live: Tokens, count: int, sinks: int = 0) -> Tokens:
+    """Give, oldest first, the ids of ``count`` positions: up to ``sinks`` pinned ones, then the newest others."""
+    kept = min(count, len(live))
+    pinned = min(sinks, kept)
+    return live[:pinned] + live[len(live) - (kept - pinned) :]
+
+
+def same_in(one: Any, other: Any, *names: str) -> bool:
+    """Tell whether two records are equal in those of the named fields that both sides observed."""
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    return all(a == b for a, b in pairs if a is not None and b is not None)
+
+
 HELPERS: dict[str, Callable[..., Any]] = {
     "same": same,
+    "same_in": same_in,
+    "newest": newest,
     "seen": seen,
     "queries": queries,
     "window_of": window_of,
