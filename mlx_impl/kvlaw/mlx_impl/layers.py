@@ -1,0 +1,69 @@
+"""Lists of caches, one per layer: a call checks every layer first, then acts on all or on none.
+
+The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.
+"""
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from kvlaw.mlx_impl.caches import Cache
+from kvlaw.mlx_impl.counts import as_count
+from kvlaw.mlx_impl.errors import ConfigError
+from kvlaw.spec.cite import clause
+
+
+def offset(caches: Sequence[Cache]) -> int:
+    """Return the offset that every layer has reached: the least of them, 0 for an empty list."""
+    return min((cache.offset for cache in caches), default=0)
+
+
+def nbytes(caches: Sequence[Cache]) -> int:
+    """Return the allocated bytes of all layers."""
+    return sum(cache.nbytes for cache in caches)
+
+
+@clause("TRIM-14")
+def can_trim(caches: Sequence[Cache], n: int) -> bool:
+    """Say whether every layer can drop its newest ``n`` positions."""
+    return all(cache.can_trim(n) for cache in caches)
+
+
+@clause("TRIM-13", "ERR-8", "POS-7")
+def trim(caches: Sequence[Cache], n: int, *, bypass: bool = False) -> int:
+    """Drop the newest ``n`` positions of every layer, or of none, and return how many every layer dropped.
+
+    Raises:
+        CountError: if ``n`` is negative or no integer.
+        TrimError: if one layer cannot; then no layer has changed.
+        ConfigError: if a cache is in the list twice.
+    """
+    count = as_count(n, "trim of", "ERR-5")
+    _once_each(caches)
+    for cache in caches:
+        cache.clone().trim(count, bypass=bypass)  # a clone shares the planes: refusals come before any change
+    return min((cache.trim(count, bypass=bypass) for cache in caches), default=0)
+
+
+@clause("OWN-2", "OWN-3")
+def clone(caches: Sequence[Cache]) -> list[Cache]:
+    """Return an independent copy of every layer."""
+    return [cache.clone() for cache in caches]
+
+
+@clause("OWN-7")
+def reset(caches: Sequence[Cache]) -> None:
+    """Return every layer to its constructed, empty state."""
+    for cache in caches:
+        cache.reset()
+
+
+@clause("OWN-4")
+def state(caches: Sequence[Cache]) -> list[dict[str, mx.array | int]]:
+    """Return the state of every layer."""
+    return [cache.state() for cache in caches]
+
+
+def _once_each(caches: Sequence[Cache]) -> None:
+    if len({id(cache) for cache in caches}) != len(caches):
+        raise ConfigError("a list of layers", "every layer needs a cache of its own", "ERR-8")
