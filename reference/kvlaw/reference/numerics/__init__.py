@@ -9,7 +9,7 @@ It describes one build: the x86-64 Linux wheel of mlx 0.32. Whether the MLX that
 conformance room finds out; where it is not, nothing here is compared with it.
 """
 
-from kvlaw.reference.numerics.attention import Mask, attend, causal_mask
+from kvlaw.reference.numerics.attention import Mask, attend, causal_mask, is_additive
 from kvlaw.reference.numerics.formats import (
     DTYPES,
     Bits,
@@ -43,6 +43,7 @@ __all__ = [
     "families",
     "family",
     "fma32",
+    "is_additive",
     "lowest",
     "round_to",
 ]

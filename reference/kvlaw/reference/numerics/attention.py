@@ -82,7 +82,7 @@ def masked(scores: Float32, mask: Mask, dtype: DType) -> Float32:
     if isinstance(mask, str):
         return np.where(causal_mask(scores.shape[2], scores.shape[3]), scores, lowest(dtype))
     _check_mask(mask, scores.shape)
-    if _is_additive(mask):
+    if is_additive(mask):
         with np.errstate(all="ignore"):
             return round_to(scores + decode(mask, dtype), dtype)
     return np.where(mask, scores, lowest(dtype))
@@ -92,6 +92,11 @@ def causal_mask(length: int, width: int) -> NDArray[np.bool_]:
     """Return the [length, width] mask in which the last query sees all keys and each earlier one a key less."""
     last_visible = np.arange(width - length, width)
     return np.arange(width)[np.newaxis, :] <= last_visible[:, np.newaxis]
+
+
+def is_additive(mask: NDArray[np.bool_] | Bits) -> TypeGuard[Bits]:
+    """Tell a mask of bits, which is added to the scores, from a bool mask."""
+    return mask.dtype != np.bool_
 
 
 def _weights(scores: Float32, sink_logits: Bits | None, dtype: DType) -> Float32:
@@ -127,11 +132,6 @@ def _check_shapes(queries: Bits, keys: Bits, values: Bits) -> None:
         raise ValueError(f"queries [B, H, L, D], keys [B, G, S, D] and values [B, G, S, E] do not fit: {shapes}")
     if keys.shape[1] == 0 or queries.shape[1] % keys.shape[1] or keys.shape[2] == 0:
         raise ValueError(f"attention takes H a multiple of G and at least one key, got {shapes}")
-
-
-def _is_additive(mask: NDArray[np.bool_] | Bits) -> TypeGuard[Bits]:
-    """Tell a mask of bits, which is added to the scores, from a bool mask."""
-    return mask.dtype != np.bool_
 
 
 def _check_mask(mask: NDArray[np.bool_] | Bits, scores_shape: tuple[int, ...]) -> None:

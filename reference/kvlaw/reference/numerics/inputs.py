@@ -1,9 +1,8 @@
 """Thirty families of inputs, ordinary and adversarial, as bits of any format.
 
 They are plain numbers, ties, nearly equal numbers, zeros of both signs, the tiny and the huge, infinities, NaNs and
-random bits: what arithmetic goes wrong on. `families` yields
-all of them for one shape, `family` one by name; `FAMILY_NAMES` fixes their order. All are drawn from the generator that
-is passed in and from nothing else.
+random bits: what arithmetic goes wrong on. `families` yields all of them for one shape, `family` one by name;
+`FAMILY_NAMES` fixes their order. All are drawn from the generator that is passed in and from nothing else.
 """
 
 from collections.abc import Callable, Iterator
