@@ -1,0 +1,18 @@
+"""Proofs that the integer rules of `kvlaw.reference.index` hold for every window, sink count, length and history.
+
+* `registry`: what a lemma is, and the decorators that register one and its twin.
+* `lemmas_positions`, `lemmas_appends`, `lemmas_visibility`, `lemmas_trims`: the lemmas, each followed by its twin.
+* `lemmas`: all of them, as `LEMMAS`.
+* `worker`, `runner`: CrossHair on one claim at a time, in processes of its own; `runner.run` gives the results.
+
+A lemma is a function without loops over integers and `Ring` or `Full` values. Its docstring has the preconditions
+(`pre:`) and says that it returns True (`post: _`). CrossHair must answer "Confirmed over all paths": the search for a
+counterexample was exhaustive, over unbounded integers. Its twin has the same preconditions and one formula changed, and
+CrossHair must refute it: so each lemma can fail, and its preconditions can be met.
+
+Histories of any length are covered by induction. `is_valid` holds for a new cache and every operation keeps it; and if
+`column_position` says which position each column holds before an operation, it still does so after the operation has
+moved, written or cut columns. So a mask that equals the law in every valid state equals it after every history.
+
+A module can be checked by hand, too: `crosshair check kvlaw.conformance.proofs.lemmas_positions` reports the twins alone.
+"""
