@@ -1,8 +1,9 @@
 """The calls of a trace: what is asked of the named objects of a small world.
 
-``open(config)`` makes the cache ``c0``.  Every call says what it acts ``on`` and may name what it makes (``as_``, written
-``as`` in JSON and text).  Appends carry a number of positions, never tensors: the harness makes keys, values and queries
-from token ids (``kvlaw.conformance.stamps``).  A call on a list acts on all its layers, all or nothing (ERR-8).
+``open(config)`` makes the cache ``c0``.  Every call says what it acts ``on`` and may name what it makes (``as_``,
+written ``as`` in JSON and text).  Appends carry a number of positions, never tensors: the harness makes keys, values
+and queries from token ids (``kvlaw.conformance.stamps``).  A call on a list acts on all its layers, all or nothing
+(ERR-8).
 """
 
 from typing import ClassVar, Literal, TypeAlias, get_args
@@ -32,9 +33,9 @@ class BaseCall:
 
     def __getattr__(self, name: str) -> bool:
         """Answer ``call.is_trim`` and its like, for laws: is this the call with that verb?"""
-        if name.startswith("is_"):
+        if name.startswith("is_") and name[3:] in CALLS:
             return self.verb == name[3:]
-        raise AttributeError(name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
 
 
 @frozen(kw_only=True)
@@ -126,7 +127,7 @@ class LookAt(BaseCall):
 
 @frozen(kw_only=True)
 class Trim(BaseCall):
-    """Drop the newest ``n`` positions; ``bypass`` asks a ring to cut the newest columns of its last window (TRIM-11)."""
+    """Drop the newest ``n`` positions; ``bypass`` lets a ring cut the newest columns of its last window (TRIM-11)."""
 
     verb: ClassVar[str] = "trim"
     n: int | float

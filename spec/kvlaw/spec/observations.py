@@ -34,7 +34,7 @@ class MaskView:
 
 @frozen(eq=False)
 class ReadView:
-    """What a read shows: fetched keys and values ``[B, Hkv, S, D]``, its mask, and the output for the payload's queries."""
+    """What a read shows: fetched keys and values ``[B, Hkv, S, D]``, its mask, the output for the call's queries."""
 
     keys: Bits | None = None
     values: Bits | None = None
@@ -46,8 +46,8 @@ class ReadView:
 class StateView:
     """What a cache shows of its state.
 
-    ``keys`` and ``values`` are the allocated planes ``[B, Hkv, columns, D]`` in physical order; ``can_trim[n]`` answers for
-    n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write.
+    ``keys`` and ``values`` are the allocated planes ``[B, Hkv, columns, D]`` in physical order; ``can_trim[n]`` answers
+    for n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write.
     """
 
     offset: int | None = None
@@ -65,9 +65,9 @@ class StateView:
 
 @frozen(eq=False)
 class Observation:
-    """The answer to one call: outcome, what it returned, and the state afterwards of the cache that it acted on.
+    """The answer to one call: outcome, what it returned, and the state afterwards of what it acted on.
 
-    ``arrays`` are handed-out arrays by name (state, dense fetches); ``layers`` holds one observation per layer of a list.
+    ``arrays`` are handed-out arrays by name (state, dense fetches); ``layers`` has one observation per layer of a list.
     """
 
     outcome: Outcome = "ok"
@@ -92,7 +92,10 @@ class Observation:
 
 @frozen(eq=False)
 class Payload:
-    """The tensors of one call, made from token ids: keys ``[B, Hkv, L, Dk]``, values ``[B, Hkv, L, Dv]``, queries ``[B, H, L, Dk]``."""
+    """The tensors of one call, made from token ids.
+
+    Keys are ``[B, Hkv, L, Dk]``, values ``[B, Hkv, L, Dv]``, queries ``[B, H, L, Dk]``.
+    """
 
     tokens: tuple[int, ...] = ()
     keys: Bits = field(factory=lambda: np.zeros(0, np.uint16))

@@ -1,15 +1,16 @@
 """What happened in a run, told in token ids: the terms in which laws, failures and step tables speak.
 
-The harness decodes raw observations into these values (``kvlaw.conformance.decode``).  Token ids start at 1; 0 stands for a
-column whose bytes are no token's (spare, zero, or foreign).  ``None`` means not observed.
+The harness decodes raw observations into these values (``kvlaw.conformance.decode``).  Token ids start at 1; 0 stands
+for a column whose bytes are no token's (spare, zero, or foreign).  ``None`` means not observed.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 from attrs import evolve, field, frozen
 
-from kvlaw.spec.calls import Call
+from kvlaw.spec.calls import BaseCall, Call
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import MaskKind, Outcome
 
@@ -21,8 +22,8 @@ class ReadRecord:
     """What a read showed.
 
     ``visible[row][query]`` lists the ids that the query sees, in fetch order; ``fetched[row]`` the id of each fetched
-    column; ``width`` the fetch width S; ``mask_shape`` the shape of an array mask; ``torn`` the columns whose key and value
-    (or whose heads) belong to different tokens, as ``(row, column, what)``; ``output`` a digest of the output bits.
+    column; ``width`` the fetch width S; ``mask_shape`` the shape of an array mask; ``torn`` the columns whose key and
+    value (or whose heads) belong to different tokens, as ``(row, column, what)``; ``output`` a digest of its bits.
     """
 
     visible: tuple[tuple[Tokens, ...], ...] | None = None
@@ -36,7 +37,7 @@ class ReadRecord:
 
 @frozen
 class CacheRecord:
-    """What a cache showed of its state: numbers as reported, ``held`` the ids of its columns in physical order (row 0)."""
+    """What a cache showed of its state: numbers as reported; ``held``, the ids of its columns in order (row 0)."""
 
     offset: int | None = None
     size: int | None = None
@@ -57,8 +58,9 @@ class Record:
     """One step of a run.
 
     ``before`` and ``after`` are the states of the cache acted upon.  ``live`` lists the ids that stand at positions
-    0, 1, 2, ... of that cache after the step, by the answers that were given (appends, trims, resets); ``live_before`` the
-    same before it.  ``handed`` tells handed-out arrays apart by name and digest.
+    0, 1, 2, ... of that cache after the step, by the answers that were given (appends, trims, resets); ``live_before``
+    the same before it.  ``handed`` tells handed-out arrays apart by name and digest.  ``layers`` has one record per layer
+    for a call on a list.
     """
 
     call: Call | None
@@ -72,6 +74,7 @@ class Record:
     live: Tokens = ()
     handed: tuple[tuple[str, str], ...] = ()
     tokens: Tokens = ()
+    layers: tuple["Record", ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -86,7 +89,7 @@ class Record:
 
 @frozen
 class Run:
-    """A whole run: the configuration, the outcome of opening, and its steps (of the first cache unless ``on`` says otherwise)."""
+    """A whole run: the configuration, the outcome of opening, and its steps, each on the object of its call."""
 
     config: Config
     opened: Outcome = "ok"
@@ -101,10 +104,38 @@ class Run:
         return evolve(self, steps=tuple(s for s in self.steps if s.call is not None and s.call.on == name))
 
 
+class Unobserved(Exception):  # noqa: N818  # a signal, not an error
+    """A law met a value that was not observed, so that it does not apply."""
+
+
+def observed(owner: Any, name: str) -> Any:
+    """Read an attribute for a law; raise ``Unobserved`` where a record (or what it belongs to) shows nothing.
+
+    A call has the attributes of its kind only: ``call.n`` of a decode stops the law as well.
+    """
+    if owner is None or (isinstance(owner, BaseCall) and not hasattr(owner, name)):
+        raise Unobserved
+    value = getattr(owner, name)
+    if value is None and isinstance(owner, Record | ReadRecord | CacheRecord):
+        raise Unobserved
+    return value
+
+
+def _defaults(record: Any) -> list[tuple[str, object]]:
+    return [(attribute.name, attribute.default) for attribute in attrs.fields(record.__class__)]
+
+
+def compared(one: Any, other: Any) -> tuple[str, ...]:
+    """List the fields that two records of one class both observed, of those that can be unobserved."""
+    if one is None or other is None:
+        return ()
+    optional = [name for name, default in _defaults(one) if default is None]
+    return tuple(n for n in optional if getattr(one, n) is not None and getattr(other, n) is not None)
+
+
 def same(one: Any, other: Any) -> bool:
-    """Tell whether two records are equal in every field that both sides observed."""
+    """Tell whether two records of one class are equal in every field that both sides observed."""
     if one is None or other is None:
         return True
-    names = [a.name for a in type(one).__attrs_attrs__]
-    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
-    return all(a == b for a, b in pairs if a is not None and b is not None)
+    names = [name for name, default in _defaults(one) if default is not None]
+    return all(getattr(one, name) == getattr(other, name) for name in (*names, *compared(one, other)))

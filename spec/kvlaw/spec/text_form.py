@@ -24,7 +24,15 @@ from kvlaw.spec.trace import Trace, TraceError, load
 
 _OPTIONS = {"w": "window", "heads": "kv_heads", "Dv": "value_dim", "D": "head_dim"}
 _FLAGS = ("array", "unread", "bypass", "poison")
-_POSITIONAL = {"window": "length", "dense": "length", "mask": "length", "trim": "n", "look": "on", "attend": "on", "drop": "on"}
+_POSITIONAL = {
+    "window": "length",
+    "dense": "length",
+    "mask": "length",
+    "trim": "n",
+    "look": "on",
+    "attend": "on",
+    "drop": "on",
+}
 _NUMBERS = ("offset", "columns", "size", "nbytes", "write_index", "bytes_per_token")
 CLAIMS = ("refused", "ok", "answer", "sees", "order", "holds", "mask", "can_trim", "identity", "storage", *_NUMBERS)
 """The claims that may stand after ``->``."""
@@ -237,4 +245,15 @@ def write(trace: Trace) -> str:
     return " ; ".join([write_config(trace.config), *(t if n == 1 else f"{t} x{n}" for t, n in parts)])
 
 
-__all__ = ["CLAIMS", "Claim", "LayerSpec", "Written", "format_tokens", "parse", "parse_tokens", "write", "write_call", "write_config"]
+__all__ = [
+    "CLAIMS",
+    "Claim",
+    "LayerSpec",
+    "Written",
+    "format_tokens",
+    "parse",
+    "parse_tokens",
+    "write",
+    "write_call",
+    "write_config",
+]

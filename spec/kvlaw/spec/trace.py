@@ -132,7 +132,9 @@ def _name(kind: Any) -> str:
         return "one of " + ", ".join(map(str, get_args(kind)))
     if get_args(kind):
         return " or ".join(_name(option) for option in get_args(kind))
-    return {"int": "integer", "str": "text", "bool": "true or false", "NoneType": "null"}.get(kind.__name__, kind.__name__)
+    return {"int": "integer", "str": "text", "bool": "true or false", "NoneType": "null"}.get(
+        kind.__name__, kind.__name__
+    )
 
 
 def trace_schema() -> Json:

@@ -1,0 +1,73 @@
+"""What a law may call: small functions over records and token ids.
+
+A helper that meets an unobserved value raises ``Unobserved``: the law then does not apply to that step.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kvlaw.spec.records import ReadRecord, Tokens, Unobserved, compared, same
+
+
+def same_observed(one: Any, other: Any) -> bool:
+    """Tell whether two records agree in every field that both observed; unobserved if there is none."""
+    if not compared(one, other):
+        raise Unobserved
+    return same(one, other)
+
+
+def same_in(one: Any, other: Any, *names: str) -> bool:
+    """Tell whether two records agree in those of the named fields that both observed; unobserved if there is none."""
+    if one is None or other is None:
+        raise Unobserved
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not known:
+        raise Unobserved
+    return all(a == b for a, b in known)
+
+
+def seen(read: ReadRecord | None) -> Tokens:
+    """List what the last query of row 0 sees, in fetch order."""
+    if read is None or read.visible is None:
+        raise Unobserved
+    return read.visible[0][-1]
+
+
+def queries(read: ReadRecord | None) -> tuple[tuple[int, int, Tokens], ...]:
+    """List (row, query, ids seen) for every query of a read."""
+    if read is None or read.visible is None:
+        raise Unobserved
+    return tuple((r, q, ids) for r, row in enumerate(read.visible) for q, ids in enumerate(row))
+
+
+def newest(live: Tokens, count: int, sinks: int = 0) -> Tokens:
+    """Give, oldest first, the ids of ``count`` positions: up to ``sinks`` pinned ones, then the newest others."""
+    kept = min(count, len(live))
+    pinned = min(sinks, kept)
+    return live[:pinned] + live[len(live) - (kept - pinned) :]
+
+
+def window_of(live: Tokens, position: int, window: int | None, sinks: int = 0) -> set[int]:
+    """Give the ids that a query at ``position`` may see: ``window`` of them, up to ``sinks`` pinned ones counted in."""
+    if window is None or position < window:
+        return set(live[: position + 1])
+    return set(live[:sinks]) | set(live[max(sinks, position + 1 - (window - sinks)) : position + 1])
+
+
+def narrower(window: int | None, argument: int | None) -> int | None:
+    """Combine a cache's window and a window argument: the smaller one counts, None bounds nothing."""
+    bounds = [w for w in (window, argument) if w is not None]
+    return min(bounds) if bounds else None
+
+
+HELPERS: dict[str, Callable[..., Any]] = {
+    "same": same_observed,
+    "same_in": same_in,
+    "seen": seen,
+    "queries": queries,
+    "newest": newest,
+    "window_of": window_of,
+    "narrower": narrower,
+}
+"""The helpers by the names that laws use."""
