@@ -14,5 +14,5 @@ Histories of any length are covered by induction. `is_valid` holds for a new cac
 `column_position` says which position each column holds before an operation, it still does so after the operation has
 moved, written or cut columns. So a mask that equals the law in every valid state equals it after every history.
 
-A module can be checked by hand, too: `crosshair check kvlaw.conformance.proofs.lemmas_positions` reports the twins alone.
+To check a module by hand: `crosshair check kvlaw.conformance.proofs.lemmas_positions` reports the twins alone.
 """

@@ -1,0 +1,81 @@
+"""Our caches beside mlx-lm's: time of a whole step, time to build its graph, peak memory.
+
+``run`` measures the four cases of ``cases`` and returns a ``Report``; ``python -m kvlaw.conformance.bench`` prints it.
+A line passes if its ratio to mlx-lm is at most its bound, or no larger than mlx-lm's ratio to itself can be on this
+machine now (the upper end of the A/A interval).
+"""
+
+import statistics
+from collections.abc import Callable
+
+import attrs
+
+from kvlaw.conformance.bench.cases import CASES, Case, Who
+from kvlaw.conformance.bench.measure import WHO, Ratio, Times, peak_memory, ratio, time_case
+
+BOUNDS = {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
+"""The largest ratio to mlx-lm, per quantity."""
+
+SUBJECTS: tuple[Who, ...] = ("ours", "drop-in")
+
+
+@attrs.frozen
+class Line:
+    """One quantity of one case for one subject: medians (seconds or bytes), the ratio, and the A/A ratio beside it."""
+
+    case: str
+    who: str
+    quantity: str
+    value: float
+    theirs: float
+    ratio: Ratio
+    control: Ratio
+
+    @property
+    def bound(self) -> float:
+        """The largest ratio that passes."""
+        return max(BOUNDS[self.quantity], self.control.high)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the ratio is within its bound."""
+        return self.ratio.median <= self.bound
+
+
+@attrs.frozen
+class Report:
+    """All lines of a run."""
+
+    rounds: int
+    lines: tuple[Line, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every line passed."""
+        return all(line.passed for line in self.lines)
+
+
+def run(*, rounds: int = 40, steps: int = 5, progress: Callable[[str], None] | None = None) -> Report:
+    """Measure every case in ``rounds`` >= 20 interleaved rounds of ``steps`` steps; ``progress`` hears each case."""
+    if rounds < 20 or steps < 1:
+        raise ValueError(f"{rounds} rounds of {steps} steps: at least 20 rounds of 1 step are needed")
+    lines: list[Line] = []
+    for case in CASES:
+        if progress:
+            progress(case.name)
+        lines += _measure(case, rounds, steps)
+    return Report(rounds, tuple(lines))
+
+
+def _measure(case: Case, rounds: int, steps: int) -> list[Line]:
+    timing = time_case(case, rounds, steps)
+    memory: Times = {who: [float(peak)] for who, peak in peak_memory(case, 3 * steps).items()}
+    quantities = {"whole step": timing.whole, "graph building": timing.build, "peak memory": memory}
+    return [_line(case, who, quantity, times) for quantity, times in quantities.items() for who in SUBJECTS]
+
+
+def _line(case: Case, who: Who, quantity: str, times: Times) -> Line:
+    middle = {name: statistics.median(times[name]) for name in WHO}
+    theirs = times["theirs"]
+    control = ratio(times["again"], theirs)
+    return Line(case.name, who, quantity, middle[who], middle["theirs"], ratio(times[who], theirs), control)

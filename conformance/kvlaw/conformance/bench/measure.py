@@ -1,0 +1,98 @@
+"""How it is timed: interleaved rounds, ratios within a round, medians, and the A/A ratio beside them.
+
+In every round each runner does the same number of steps, in an order that turns from round to round, so that a machine
+that slows down slows all of them.  A result is the median over rounds of the ratio to mlx-lm *in the same round*; its
+spread comes from resampling the rounds.  mlx-lm against a second mlx-lm, in the same rounds, says what a ratio of 1
+looks like on this machine now.
+"""
+
+import gc
+import random
+import statistics
+import time
+from collections.abc import Sequence
+
+import attrs
+import mlx.core as mx
+
+from kvlaw.conformance.bench.cases import Case, Runner, Tensors, Who, make_runner, tensors
+
+WHO: tuple[Who, ...] = ("ours", "drop-in", "theirs", "again")
+
+Times = dict[Who, list[float]]
+"""Seconds per step, one number per round."""
+
+
+@attrs.frozen
+class Ratio:
+    """The median over rounds of a ratio, and its 95 % interval by resampling."""
+
+    median: float
+    low: float
+    high: float
+
+
+@attrs.frozen
+class Timing:
+    """Times of one case per runner: building the graph of a step, and the whole step."""
+
+    build: Times
+    whole: Times
+
+
+def time_case(case: Case, rounds: int, steps: int) -> Timing:
+    """Time ``case`` in interleaved rounds of ``steps`` steps; one more round first warms up."""
+    arrays = tensors(case.length)
+    runners: dict[Who, Runner] = {who: make_runner(who, case) for who in WHO}
+    timing = Timing({who: [] for who in WHO}, {who: [] for who in WHO})
+    for turn in range(rounds + 1):
+        for who in (*WHO[turn % len(WHO) :], *WHO[: turn % len(WHO)]):
+            build, whole = _time_steps(runners[who], case, arrays, steps)
+            if turn:
+                timing.build[who].append(build)
+                timing.whole[who].append(whole)
+    return timing
+
+
+def _time_steps(runner: Runner, case: Case, arrays: Tensors, steps: int) -> tuple[float, float]:
+    """Return seconds per step, for building its graph and in all; the garbage collector waits."""
+    build = whole = 0.0
+    gc.collect()
+    gc.disable()
+    for _ in range(steps):
+        start = time.perf_counter()
+        output = runner.step(arrays)
+        built = time.perf_counter()
+        mx.eval(output)
+        whole += time.perf_counter() - start
+        build += built - start
+        if case.repeated:
+            runner.undo(case.length)
+    gc.enable()
+    return build / steps, whole / steps
+
+
+def peak_memory(case: Case, steps: int) -> dict[Who, int]:
+    """Return the peak bytes of ``steps`` steps of ``case``, each runner alone in memory, its filling not counted."""
+    return {who: _peak(who, case, steps) for who in WHO}
+
+
+def _peak(who: Who, case: Case, steps: int) -> int:
+    arrays = tensors(case.length)
+    runner = make_runner(who, case)
+    gc.collect()
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    for _ in range(steps):
+        mx.eval(runner.step(arrays))
+        if case.repeated:
+            runner.undo(case.length)
+    return mx.get_peak_memory()
+
+
+def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
+    """Return the ratio of ``times`` to ``others``, round by round."""
+    ratios = [time / other for time, other in zip(times, others, strict=True)]
+    rng = random.Random(0)  # noqa: S311  # resampling, not secrets
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(400))
+    return Ratio(statistics.median(ratios), medians[9], medians[389])

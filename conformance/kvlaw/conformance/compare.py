@@ -1,0 +1,407 @@
+"""Exact comparison of what was observed with what is expected, and which clause a difference is charged to.
+
+No tolerances: numbers and ids are equal or not.  A field that was not observed is not compared and exercises nothing.  A
+difference is charged to one primary clause, the most specific one that its *nature* speaks of (a duplicate is VIS-3, a
+dropped token that comes back TRIM-8, ...); the other clauses that ask for the value are listed with it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import field, frozen
+
+from kvlaw.conformance.decode import Columns
+from kvlaw.reference.expectation import Expectation, Expected
+from kvlaw.reference.history import Sight
+from kvlaw.reference.model import Model
+from kvlaw.spec.observations import Observation
+from kvlaw.spec.records import CacheRecord, ReadRecord
+from kvlaw.spec.text_form import format_tokens
+
+
+@frozen
+class Divergence:
+    """One difference: the field, the clause charged, the others concerned, and both values in words."""
+
+    field: str
+    clause: str
+    others: tuple[str, ...]
+    expected: str
+    observed: str
+    layer: int | None = None
+    query: int | None = None
+
+    @property
+    def clauses(self) -> tuple[str, ...]:
+        """The charged clause and the others."""
+        return (self.clause, *self.others)
+
+
+@frozen
+class Shown:
+    """An observation with its decoded parts, as the comparison takes it."""
+
+    observation: Observation
+    read: ReadRecord | None = None
+    dense: Columns | None = None
+    after: CacheRecord | None = None
+    handed_same: bool | None = None
+    probes: tuple[tuple[int, str, str], ...] | None = None
+    nonsense: str | None = None
+
+
+@frozen
+class Verdict:
+    """The comparison of one call: the differences, and which clauses were exercised by a field that was observed."""
+
+    divergences: tuple[Divergence, ...] = field(default=(), converter=tuple)
+    exercised: frozenset[str] = frozenset()
+
+
+def compare(expectation: Expectation, shown: Shown, model: Model | None, clauses: frozenset[str]) -> Verdict:
+    """Compare one call's observation with its expectation, by the clauses that count."""
+    charged = tuple(c for c in expectation.charged if c in clauses)
+    outcome = shown.observation.outcome
+    if outcome == "unsupported":
+        return Verdict()
+    if outcome not in expectation.outcomes or shown.nonsense:
+        wanted = " or ".join(expectation.outcomes)
+        primary = charged or tuple(c for e in expectation.expected for c in e.clauses if c in clauses) or ("POS-2",)
+        got = shown.nonsense or f"{outcome} {shown.observation.message}".strip()
+        name = "answer" if shown.nonsense else "outcome"
+        return Verdict((Divergence(name, primary[0], primary[1:], wanted, got),), frozenset(charged))
+    exercised: set[str] = set(charged) if len(expectation.outcomes) == 1 else set()
+    found: list[Divergence] = []
+    for expected in expectation.expected:
+        cited = tuple(c for c in expected.clauses if c in clauses)
+        if not cited:
+            continue
+        result = _CHECKS[expected.field](expected, shown, model)
+        if result is None:
+            continue
+        exercised |= set(cited)
+        found += [_charge(difference, cited) for difference in result]
+    return Verdict(tuple(sorted(found, key=_rank)), frozenset(exercised))
+
+
+@frozen
+class Difference:
+    """A difference before it is charged: what it is by nature, and the clauses that speak of such."""
+
+    field: str
+    expected: str
+    observed: str
+    nature: tuple[str, ...] = ()
+    query: int | None = None
+
+
+def _charge(difference: Difference, cited: tuple[str, ...]) -> Divergence:
+    speaking = [c for c in difference.nature if c in cited]
+    primary = speaking[0] if speaking else cited[0]
+    others = (*speaking[1:], *(c for c in cited if c != primary and c not in speaking))
+    return Divergence(
+        difference.field, primary, others, difference.expected, difference.observed, query=difference.query
+    )
+
+
+_ORDER = (
+    "answer",
+    "offset",
+    "torn",
+    "handed",
+    "sights",
+    "dense_sights",
+    "held",
+    "fetched",
+    "mask",
+    "mask_array",
+    "mask_width",
+    "order",
+    "can_trim",
+    "columns",
+    "probes",
+)
+
+
+def _rank(divergence: Divergence) -> int:
+    return _ORDER.index(divergence.field) if divergence.field in _ORDER else len(_ORDER)
+
+
+Check = Callable[[Expected, Shown, Model | None], "list[Difference] | None"]
+
+
+def _number(name: str, words: str = "", pick: Callable[[Any], Any] | None = None) -> Check:
+    def check(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+        value = getattr(shown.after, name, None)
+        if value is None:
+            return None
+        wanted = pick(expected.value) if pick else expected.value
+        return [] if value == wanted else [Difference(name, f"{words}{wanted}", str(value))]
+
+    return check
+
+
+def _bound(name: str, lowest: bool) -> Check:
+    def check(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+        value = getattr(shown.after, name, None)
+        if value is None:
+            return None
+        fine = value >= expected.value if lowest else value <= expected.value
+        return [] if fine else [Difference(name, f"at {'least' if lowest else 'most'} {expected.value}", str(value))]
+
+    return check
+
+
+def _per_column(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    after = shown.after
+    if after is None or after.nbytes is None or after.columns is None:
+        return None
+    wanted = after.columns * expected.value
+    return (
+        []
+        if after.nbytes == wanted
+        else [Difference("nbytes", f"{after.columns} columns of {expected.value} = {wanted}", str(after.nbytes))]
+    )
+
+
+def _can_trim(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    flags = shown.after.can_trim if shown.after else None
+    if flags is None:
+        return None
+    wanted = tuple(expected.value)[: len(flags)]
+    return [] if flags[: len(wanted)] == wanted else [Difference("can_trim", _counts(wanted), _counts(flags))]
+
+
+def _counts(flags: tuple[bool, ...]) -> str:
+    able = [str(n) for n, flag in enumerate(flags) if flag]
+    return "can trim " + (", ".join(able) if able else "nothing")
+
+
+def _answer(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    answer = shown.observation.answer
+    if answer is None:
+        return None
+    return [] if answer == expected.value else [Difference("answer", str(expected.value), str(answer))]
+
+
+def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Difference] | None:
+    after = shown.after
+    if after is None or after.held is None:
+        return None
+    if after.torn:
+        return [Difference("torn", "keys and values of one token", after.torn[0][2], _torn_nature(after.torn[0][2]))]
+    held = after.held[: len(expected.value)] if model is not None and model.layer.window is None else after.held
+    if held == tuple(expected.value):
+        return []
+    return [Difference("held", format_tokens(expected.value), format_tokens(held))]
+
+
+def _torn_nature(what: str) -> tuple[str, ...]:
+    return ("VIS-10", "VIS-6") if "row" in what else ("GROW-2", "OWN-8", "VIS-6") if "no token" in what else ("VIS-6",)
+
+
+def _sights(expected: Expected, shown: Shown, model: Model | None) -> list[Difference] | None:
+    read = shown.read
+    if read is None or read.visible is None:
+        return None
+    sights: tuple[Sight, ...] = expected.value
+    found: list[Difference] = []
+    for row in read.visible:
+        for query, (ids, sight) in enumerate(zip(row, sights, strict=False)):
+            if not sight.admits(ids):
+                found.append(_sight_difference(ids, sight, model, query, len(sights)))
+    if not found and read.torn:
+        what = _seen_torn(read)
+        found += [Difference("torn", "keys and values of one token", what, _torn_nature(what))] if what else []
+    return found[:1]
+
+
+def _seen_torn(read: ReadRecord) -> str | None:
+    """Describe a torn column that some query sees."""
+    if read.fetched is None or read.visible is None:
+        return None
+    for row, column, what in read.torn:
+        token = read.fetched[row][column]
+        if any(token in ids for ids in read.visible[row]):
+            return f"t{token}: {what}"
+    return None
+
+
+def _sight_difference(ids: tuple[int, ...], sight: Sight, model: Model | None, query: int, queries: int) -> Difference:
+    wanted = (
+        format_tokens(sorted(sight.required))
+        if sight.required == sight.allowed
+        else f"{format_tokens(sight.required)} at least"
+    )
+    return Difference(
+        "sights",
+        f"sees {wanted}",
+        f"sees {format_tokens(ids)}",
+        tuple(_nature(ids, sight, model)),
+        query if queries > 1 else None,
+    )
+
+
+def _nature(ids: tuple[int, ...], sight: Sight, model: Model | None) -> Iterator[str]:
+    """Name the clauses that speak of this very difference, the most telling first."""
+    extra, missing = set(ids) - set(sight.allowed), set(sight.required) - set(ids)
+    past = model.past if model else None
+    if model and model.lenient:
+        yield "RING-14"
+    if extra and past and extra & past.dropped:
+        yield from ("OWN-7", "TRIM-8") if past.reset and not past.trimmed else ("TRIM-8",)
+    if missing and past and missing <= past.unread:
+        yield "READ-5"
+    if len(set(ids)) < len(ids):
+        yield "VIS-3"
+    if 0 in extra:
+        yield from ("GROW-2", "OWN-8", "VIS-4") if missing else ("VIS-4",)
+    if model and missing:
+        pinned = set(model.row.tokens[: model.layer.sinks])
+        yield from ("VIS-9", "RING-12") if missing & pinned else ()
+    if model and missing and sight.allowed and sight.allowed[-1] in missing:
+        yield "VIS-5"
+    yield from _bounds_nature(extra, missing, sight, model)
+
+
+def _bounds_nature(extra: set[int], missing: set[int], sight: Sight, model: Model | None) -> Iterator[str]:
+    narrow = ("MASK-11", "MASK-4", "MASK-8", "MASK-9")
+    older = extra and sight.allowed and min(extra) < min(sight.allowed)
+    if older or missing:
+        yield from narrow
+        yield from ("RING-10", "RING-11")
+    if missing and model and model.layer.window is None:
+        yield "GROW-1"
+    if missing and model and model.layer.window is not None:
+        yield "RING-1"
+    yield from ("VIS-8", "VIS-1", "VIS-2", "VIS-4")
+
+
+def _order(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    read = shown.read
+    if read is None or read.visible is None:
+        return None
+    for row in read.visible:
+        for query, (ids, wanted) in enumerate(zip(row, expected.value, strict=False)):
+            if ids != wanted and set(ids) == set(wanted):
+                return [Difference("order", format_tokens(wanted), format_tokens(ids), query=query)]
+    return []
+
+
+def _mask_kind(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    mask = shown.read.mask if shown.read else shown.observation.mask.kind if shown.observation.mask else None
+    if mask is None:
+        return None
+    return [] if mask == expected.value else [Difference("mask", str(expected.value), mask)]
+
+
+def _mask_array(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    mask = shown.observation.mask
+    if mask is None or mask.array is None:
+        return None
+    rows = mask.array.reshape(-1, mask.array.shape[-1]).tolist() if mask.array.ndim else []
+    wanted = [list(row) for row in expected.value]
+    if len(rows) % len(wanted) == 0 and rows == wanted * (len(rows) // len(wanted)):
+        return []
+    return [Difference("mask_array", _bools(wanted), _bools(rows))]
+
+
+def _bools(rows: list[list[bool]]) -> str:
+    return " | ".join("".join("x" if flag else "." for flag in row) for row in rows)
+
+
+def _mask_width(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    read = shown.read
+    if read is None or read.width is None or read.mask is None:
+        return None
+    if read.mask_shape is None:
+        return []
+    rows = read.mask_shape[-2] if len(read.mask_shape) > 1 else 1
+    fits = read.mask_shape[-1] == read.width and rows in (1, expected.value) and read.visible is not None
+    return (
+        []
+        if fits
+        else [
+            Difference(
+                "mask_width", f"a mask [..., {expected.value}, {read.width}]", f"one of shape {list(read.mask_shape)}"
+            )
+        ]
+    )
+
+
+def _dense_sights(expected: Expected, shown: Shown, model: Model | None) -> list[Difference] | None:
+    if shown.dense is None:
+        return None
+    required = {t for sight in expected.value for t in sight.required}
+    live = set(model.row.tokens) if model else set[int]()
+    for ids in shown.dense.ids:
+        if len(set(ids)) == len(ids) and required <= set(ids) <= live:
+            continue
+        extra = tuple(t for t in ids if t not in live)
+        nature = ("TRIM-8",) if model and set(extra) & model.past.dropped else ()
+        return [
+            Difference(
+                "dense_sights",
+                f"{format_tokens(sorted(required))} at least, live ones only",
+                format_tokens(ids),
+                (*nature, "READ-6"),
+            )
+        ]
+    return (
+        [Difference("torn", "keys and values of one token", shown.dense.torn[0][2], ("READ-6",))]
+        if shown.dense.torn
+        else []
+    )
+
+
+def _fetched(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    if shown.dense is None:
+        return None
+    wrong = [ids for ids in shown.dense.ids if ids != expected.value]
+    return [Difference("fetched", format_tokens(expected.value), format_tokens(wrong[0]))] if wrong else []
+
+
+def _handed(_expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    if shown.handed_same is None:
+        return None
+    return (
+        []
+        if shown.handed_same
+        else [Difference("handed", "the same arrays as when they were handed out", "other bytes")]
+    )
+
+
+def _probes(_expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    if shown.probes is None:
+        return None
+    return [
+        Difference("probes", wanted, got, ("READ-4",) if "head" in got else (), query)
+        for query, wanted, got in shown.probes[:1]
+    ]
+
+
+_CHECKS: dict[str, Check] = {
+    "offset": _number("offset"),
+    "size": _number("size"),
+    "columns": _number("columns"),
+    "columns_max": _bound("columns", lowest=False),
+    "nbytes_min": _bound("nbytes", lowest=True),
+    "nbytes_max": _bound("nbytes", lowest=False),
+    "nbytes_per_column": _per_column,
+    "bytes_per_token": _number("bytes_per_token"),
+    "identity": _number("identity"),
+    "storage": _number("storage"),
+    "write_index": _number("write_index"),
+    "can_trim": _can_trim,
+    "answer": _answer,
+    "held": _held,
+    "sights": _sights,
+    "order": _order,
+    "mask": _mask_kind,
+    "mask_array": _mask_array,
+    "mask_width": _mask_width,
+    "dense_sights": _dense_sights,
+    "fetched": _fetched,
+    "handed": _handed,
+    "probes": _probes,
+}

@@ -1,0 +1,177 @@
+"""From raw observations to token ids: whose bytes stands where, and what each query sees.
+
+``Decoder`` looks columns up in the stamp's tables.  A column whose key bytes are no token's is 0; a column whose key, value,
+heads or rows disagree is *torn*.  Masks are read as MLX reads them: none shows every column, ``causal`` is aligned at the
+lower right, an array is broadcast over rows and heads.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, frozen
+
+from kvlaw.conformance.stamps import Stamper
+from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
+from kvlaw.spec.records import CacheRecord, ReadRecord
+
+Torn = tuple[tuple[int, int, str], ...]
+
+
+class NonsenseError(ValueError):
+    """An observation that cannot be what it claims to be: a wrong rank, width or type."""
+
+
+@frozen
+class Columns:
+    """Token ids of columns, ``ids[row][column]``, and the torn ones as (row, column, what)."""
+
+    ids: tuple[tuple[int, ...], ...]
+    torn: Torn = ()
+
+
+@frozen
+class Decoder:
+    """Reads bytes by the tables of one configuration."""
+
+    stamper: Stamper
+
+    def columns(self, keys: Bits, values: Bits) -> Columns:
+        """Decode fetched or stored planes ``[B, Hkv, S, D]``."""
+        self._check(keys, values)
+        known = self.stamper.owners("keys")
+        ids = tuple(
+            tuple(self._token(known, keys[row, 0, column]) for column in range(keys.shape[2]))
+            for row in range(keys.shape[0])
+        )
+        wanted = np.array(ids, np.int64).reshape(keys.shape[0], keys.shape[2])
+        most = int(wanted.max(initial=0))
+        rows = np.arange(keys.shape[0])[:, None]
+        torn: list[tuple[int, int, str]] = []
+        for side, plane in (("key", keys), ("value", values)):
+            table = self.stamper.table(side + "s", most)
+            right = table[wanted, rows].transpose(0, 2, 1, 3)
+            wrong = (right != plane).any(-1) & (wanted > 0)[:, None, :]
+            torn += self._torn(side, plane, wrong)
+        return Columns(ids, tuple(dict.fromkeys(torn)))
+
+    @staticmethod
+    def _token(known: dict[bytes, Any], column: npt.NDArray[Any]) -> int:
+        owner = known.get(column.tobytes())
+        return owner.token if owner else 0
+
+    def _torn(self, side: str, plane: Bits, wrong: npt.NDArray[np.bool_]) -> list[tuple[int, int, str]]:
+        if not wrong.any():
+            return []
+        known = self.stamper.owners(side + "s")
+        found: list[tuple[int, int, str]] = []
+        for row, head, column in np.argwhere(wrong):
+            owner = known.get(plane[row, head, column].tobytes())
+            what = (
+                f"{side} of head {head} is no token's"
+                if owner is None
+                else f"{side} of head {head} is t{owner.token}'s"
+            )
+            if owner is not None and (owner.row, owner.head) != (row, head):
+                what += f" of row {owner.row}, head {owner.head}"
+            found.append((int(row), int(column), what))
+        return found
+
+    def _check(self, keys: Any, values: Any) -> None:
+        c = self.stamper.config
+        for name, plane, width in (("keys", keys, c.head_dim), ("values", values, c.value_dim)):
+            if not isinstance(plane, np.ndarray) or plane.ndim != 4:  # noqa: PLR2004  # [B, H, S, D]
+                raise NonsenseError(f"{name} are no array [B, H, S, D]")
+            if (plane.shape[0], plane.shape[1], plane.shape[3]) != (c.batch, c.kv_heads, width):
+                wanted = f"[{c.batch}, {c.kv_heads}, S, {width}]"
+                raise NonsenseError(f"{name} have shape {list(plane.shape)}, not {wanted}")
+            if plane.dtype.itemsize != (4 if c.dtype == "f32" else 2):
+                raise NonsenseError(f"{name} are not {c.dtype}: {plane.dtype.itemsize} bytes an element")
+        if keys.shape[2] != values.shape[2]:
+            raise NonsenseError(f"{keys.shape[2]} keys, but {values.shape[2]} values")
+
+    def read(self, view: ReadView, length: int) -> ReadRecord:
+        """Decode a read of ``length`` queries."""
+        output = None if view.output is None else digest(view.output)
+        mask = view.mask
+        kind = None if mask is None else mask.kind
+        shape = None if mask is None or mask.array is None else tuple(mask.array.shape)
+        if view.keys is None or view.values is None:
+            return ReadRecord(mask=kind, mask_shape=shape, output=output)
+        columns = self.columns(view.keys, view.values)
+        width = int(view.keys.shape[2])
+        record = ReadRecord(None, columns.ids, width, kind, shape, columns.torn, output)
+        if mask is None:
+            return record
+        shown = spread(mask, self.stamper.config.batch, length, width)
+        if shown is None:
+            return record
+        return evolve(record, visible=tuple(_visible(columns.ids[row], shown[row]) for row in range(len(columns.ids))))
+
+    def state(self, view: StateView | None) -> CacheRecord | None:
+        """Decode a cache's state."""
+        if view is None:
+            return None
+        record = CacheRecord(
+            view.offset,
+            view.size,
+            view.nbytes,
+            view.columns,
+            view.bytes_per_token,
+            view.identity,
+            view.storage,
+            view.can_trim,
+            view.write_index,
+        )
+        if view.keys is None or view.values is None:
+            return evolve(record, held=()) if view.columns == 0 else record
+        if view.keys.shape[2] == 0:
+            return evolve(record, held=())
+        columns = self.columns(view.keys, view.values)
+        return evolve(record, held=columns.ids[0], torn=columns.torn, digest=digest(view.keys, view.values))
+
+
+def spread(mask: MaskView, batch: int, length: int, width: int) -> npt.NDArray[np.bool_] | None:
+    """Spread a mask to ``[B, L, S]``; None if it does not fit or differs between heads."""
+    if mask.kind == "none":
+        return np.ones((batch, length, width), np.bool_)
+    if mask.kind == "causal":
+        causal = np.arange(width)[None, :] <= width - length + np.arange(length)[:, None]
+        return np.broadcast_to(causal, (batch, length, width))
+    array = mask.array
+    if array is None or array.dtype != np.bool_ or array.ndim == 0 or array.shape[-1] != width:
+        return None
+    try:
+        full = np.broadcast_to(
+            array if array.ndim == 4 else array.reshape((1,) * (4 - array.ndim) + array.shape),
+            (batch, _heads(array), length, width),
+        )  # noqa: PLR2004
+    except ValueError:
+        return None
+    return full[:, 0] if (full == full[:, :1]).all() else None
+
+
+def _heads(array: npt.NDArray[Any]) -> int:
+    return array.shape[1] if array.ndim == 4 else array.shape[0] if array.ndim == 3 else 1  # noqa: PLR2004  # [B, H, L, S]
+
+
+def _visible(ids: tuple[int, ...], shown: npt.NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(ids[column] for column in np.flatnonzero(row)) for row in shown)
+
+
+def digest(*arrays: npt.NDArray[Any]) -> str:
+    """Give a short fingerprint of arrays, shapes included."""
+    whole = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        whole.update(repr(array.shape).encode())
+        whole.update(np.ascontiguousarray(array).tobytes())
+    return whole.hexdigest()
+
+
+def handed(observation: Observation) -> tuple[tuple[str, str], ...]:
+    """Fingerprint the arrays that an observation handed out."""
+    arrays = dict(observation.arrays or {})
+    if observation.mask is not None and observation.mask.array is not None:
+        arrays["mask"] = observation.mask.array
+    return tuple(sorted((name, digest(array)) for name, array in arrays.items()))

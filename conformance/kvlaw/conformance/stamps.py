@@ -1,0 +1,195 @@
+"""Tensors from token ids: the *stamp* that tells every token, row, head and side apart by its bytes.
+
+``code`` makes small exact integers in which four probes work at once (exact on every backend, ``numerics.md`` section 4):
+
+* keys: 14 columns of +-1 (the binary code of the id), one strictly rising level, then lanes for row, head and id;
+* values: id (two base-256 lanes), head, row, then a one-hot of the id.
+
+With scale 1 the queries *newest* and *oldest* (the level), *pointer* (the code of one visible id) give back the value bytes
+of exactly that token; *census* (all zero) gives every visible token the same weight, so its one-hot lanes show the set.
+``random`` makes arbitrary finite bits, for the comparison with the NumPy model of MLX's arithmetic.
+"""
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, field, frozen
+
+from kvlaw.reference.numerics.formats import decode, encode
+from kvlaw.spec.calls import Malformed
+from kvlaw.spec.config import Config, DType
+from kvlaw.spec.observations import Bits, Payload
+
+CODE_BITS = 14
+LEVEL = CODE_BITS
+LANES = LEVEL + 1
+HEAD_LANES = 4
+POINTER_GAIN = 512.0
+PROBES = ("newest", "pointer", "oldest", "census")
+MOST_TOKENS = {"bf16": 14000, "f16": 1022, "f32": 1 << 14}
+Floats = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.int64]
+
+
+def levels(count: int, dtype: DType) -> Floats:
+    """Give ``count`` rising levels, each exact in ``dtype``, neighbours far enough apart that softmax picks one.
+
+    Gaps are at least 1024 (f16: 128, where e^-128 is 0 in float32 as well).
+    """
+    ids = np.arange(count)
+    if dtype == "f32":
+        return (ids * 1024.0).astype(np.float32)
+    if dtype == "f16":
+        return ((np.minimum(ids, 1022) - 511) * 128.0).astype(np.float32)
+    exact = decode(np.arange(0x7F00, dtype=np.uint16), "bf16")
+    rising = np.concatenate([np.arange(0, 128 * 1024, 1024).astype(np.float32), exact[exact >= 128 * 1024]])
+    return rising[np.minimum(ids, len(rising) - 1)]
+
+
+@frozen
+class Owner:
+    """Whose bytes a column holds."""
+
+    token: int
+    row: int
+    head: int
+
+
+@define
+class Stamper:
+    """The tensors of one configuration, by token id; tables grow as ids are used."""
+
+    config: Config
+    _keys: Bits = field(init=False)
+    _values: Bits = field(init=False)
+    _known: int = field(default=0, init=False)
+    _owners: dict[str, dict[bytes, Owner]] = field(factory=lambda: {"keys": {}, "values": {}}, init=False)
+
+    def table(self, side: str, most: int) -> Bits:
+        """Give the bits of one side, ``[ids, B, Hkv, D]``, for ids up to ``most`` at least (id 0 is all zero)."""
+        if most >= self._known:
+            self._grow(max(128, 2 * most))
+        return self._keys if side == "keys" else self._values
+
+    def owners(self, side: str) -> dict[bytes, Owner]:
+        """Map the bytes of one head's column to whose they are."""
+        return self._owners[side]
+
+    def _grow(self, count: int) -> None:
+        make = self._coded if self.config.stamp == "code" else self._random
+        self._keys, self._values = make(count)
+        for side, table in (("keys", self._keys), ("values", self._values)):
+            known = self._owners[side]
+            for token in range(max(1, self._known), count):
+                for row in range(self.config.batch):
+                    for head in range(self.config.kv_heads):
+                        known[table[token, row, head].tobytes()] = Owner(token, row, head)
+        self._known = count
+
+    def _coded(self, count: int) -> tuple[Bits, Bits]:
+        c = self.config
+        ids = np.arange(count)
+        rows, heads = np.arange(c.batch)[None, :, None], np.arange(c.kv_heads)[None, None, :]
+        keys = np.zeros((count, c.batch, c.kv_heads, c.head_dim), np.float32)
+        keys[..., :CODE_BITS] = self._code(ids)[:, None, None, :]
+        keys[..., LEVEL] = levels(count, c.dtype)[:, None, None]
+        keys[..., LANES] = 1 + rows
+        keys[..., LANES + 1] = 1 + heads
+        rest = np.arange(c.head_dim - LANES - 2)
+        keys[..., LANES + 2 :] = ((ids[:, None] * 7 + rest * 3) % 11 - 5)[:, None, None, :]
+        values = np.zeros((count, c.batch, c.kv_heads, c.value_dim), np.float32)
+        values[..., 0] = (ids % 256)[:, None, None]
+        values[..., 1] = (ids // 256 + 1)[:, None, None]
+        values[..., 2], values[..., 3] = 1 + heads, 1 + rows
+        values[ids, :, :, HEAD_LANES + ids % self.census_width] = 1
+        keys[0], values[0] = 0, 0
+        return encode(keys, c.dtype), encode(values, c.dtype)
+
+    @staticmethod
+    def _code(ids: npt.NDArray[np.int64]) -> Floats:
+        return (((ids[..., None] >> np.arange(CODE_BITS)) & 1) * 2 - 1).astype(np.float32)
+
+    def _random(self, count: int) -> tuple[Bits, Bits]:
+        c = self.config
+        keys = self._wild(count, c.head_dim, 1)
+        return keys, self._wild(count, c.value_dim, 2)
+
+    def _wild(self, count: int, width: int, side: int) -> Bits:
+        """Draw bits per id by counter: values of ordinary size, and for every 16th id any finite bits."""
+        c = self.config
+        shape = (c.batch, c.kv_heads, width)
+        table = np.zeros((count, *shape), np.uint32 if c.dtype == "f32" else np.uint16)
+        for token in range(1, count):
+            rng = np.random.Generator(np.random.Philox(key=[c.seed * 4 + side, token]))
+            drawn = encode(rng.standard_normal(shape, dtype=np.float32), c.dtype)
+            if token % 16 == 0:
+                drawn = rng.integers(0, np.iinfo(table.dtype).max, shape, dtype=table.dtype, endpoint=True)
+                drawn = np.where(np.isfinite(decode(drawn, c.dtype)), drawn, np.array(1, table.dtype)).astype(
+                    table.dtype
+                )
+            table[token] = drawn
+        return table
+
+    @cached_property
+    def census_width(self) -> int:
+        """Count the one-hot lanes of a value."""
+        return self.config.value_dim - HEAD_LANES
+
+    # Payloads.
+
+    def payload(self, tokens: tuple[int, ...], queries: Bits) -> Payload:
+        """Make the tensors of an append."""
+        ids, most = list(tokens), max(tokens, default=0)
+        keys = np.ascontiguousarray(self.table("keys", most)[ids].transpose(1, 2, 0, 3))
+        values = np.ascontiguousarray(self.table("values", most)[ids].transpose(1, 2, 0, 3))
+        return Payload(tokens, keys, values, queries, self.config.dtype, self.scale)
+
+    @property
+    def scale(self) -> float:
+        """The softmax scale: 1 for probes, an odd value for arithmetic."""
+        return 1.0 if self.config.stamp == "code" else 0.3
+
+    def probe(self, head: int, turn: int) -> str:
+        """Say which probe a query head asks at a given turn."""
+        return PROBES[(head % self.config.groups + turn) % len(PROBES)]
+
+    def queries(self, pointers: Ids, turn: int, seed: int = 0) -> Bits:
+        """Make queries ``[B, H, L, D]``; ``pointers[i]`` is the id that query i's pointer probes ask for."""
+        c = self.config
+        shape = (c.batch, c.heads, len(pointers), c.head_dim)
+        if c.stamp == "random":
+            rng = np.random.Generator(np.random.Philox(key=[c.seed * 4 + 3, seed]))
+            return encode(rng.standard_normal(shape, dtype=np.float32), c.dtype)
+        queries = np.zeros(shape, np.float32)
+        for head in range(c.heads):
+            probe = self.probe(head, turn)
+            if probe == "pointer":
+                queries[:, head, :, :CODE_BITS] = POINTER_GAIN * self._code(pointers)
+            elif probe != "census":
+                queries[:, head, :, LEVEL] = 1.0 if probe == "newest" else -1.0
+        return encode(queries, c.dtype)
+
+
+def spoil(payload: Payload, how: Malformed, decode_call: bool) -> Payload:
+    """Spoil the tensors of an append in one way (ERR-2 to ERR-4)."""
+    keys, values, dtype = payload.keys, payload.values, payload.dtype
+    if how == "rank":
+        keys, values = keys[0], values[0]
+    elif how == "batch":
+        keys, values = np.concatenate([keys, keys]), np.concatenate([values, values])
+    elif how == "heads":
+        keys, values = np.concatenate([keys, keys], 1), np.concatenate([values, values], 1)
+    elif how == "head_dim":
+        keys = keys[..., :-8]
+    elif how == "lengths":
+        values = np.concatenate([values, values[:, :, :1]], 2)
+    elif how == "two":
+        times = 2 if decode_call else keys.shape[2]
+        keys, values = keys[:, :, [0] * times], values[:, :, [0] * times]
+    elif how == "empty":
+        keys, values = keys[:, :, :0], values[:, :, :0]
+    elif how == "dtype":
+        dtype = "f32" if dtype != "f32" else "bf16"
+        keys, values = (encode(decode(x, payload.dtype), dtype) for x in (keys, values))
+    return Payload(payload.tokens, keys, values, payload.queries, dtype, payload.scale)

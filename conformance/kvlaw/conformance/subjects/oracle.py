@@ -1,0 +1,126 @@
+"""``builtin:oracle``: the NumPy reference caches as a subject, and the adapter on which planted faults are built."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, frozen
+
+from kvlaw.conformance.adapter import Adapter
+from kvlaw.reference.layout import Cache, Read
+from kvlaw.reference.layout import Refusal
+from kvlaw.spec.calls import Phase
+from kvlaw.spec.config import LayerSpec
+from kvlaw.spec.contract import CAPABILITIES
+from kvlaw.spec.observations import Bits, StateView
+
+
+@frozen(eq=False)
+class Tensor:
+    """Bits with their dtype, the oracle's own array type."""
+
+    bits: Bits
+    dtype: str
+
+
+class ReferenceAdapter(Adapter):
+    """The reference caches, asked as the suite asks every cache."""
+
+    capabilities: ClassVar[frozenset[str]] = frozenset(CAPABILITIES)
+    cache_type: type[Cache] = Cache
+
+    def build(self, layer: LayerSpec) -> Any:
+        """Make a reference cache."""
+        return self.cache_type(layer)
+
+    def tensor(self, bits: Bits, dtype: str) -> Any:
+        """Wrap a copy of the bits."""
+        return Tensor(bits.copy(), dtype)
+
+    def bits(self, array: Any) -> npt.NDArray[Any]:
+        """Give a copy of the bits."""
+        return np.array(array.bits if isinstance(array, Tensor) else array)
+
+    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+        """Append by the named call."""
+        act = cache.append_decode if phase == "decode" else cache.append_window
+        return act(keys.bits, values.bits, keys.dtype, window, array)
+
+    def append_layers(
+        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+    ) -> list[Any]:
+        """Append to clones first; take them over when every layer accepted."""
+        twins = [cache.clone() for cache in caches]
+        reads = [self.append(twin, keys, values, phase, window, array) for twin in twins]
+        for cache, twin in zip(caches, twins, strict=True):
+            cache.state, cache.planes, cache.dtype = twin.state, twin.planes, twin.dtype
+        return reads
+
+    def fetched(self, read: Read) -> tuple[Any, Any] | None:
+        """Give what the read attends."""
+        return read.keys, read.values
+
+    def read_mask(self, read: Read) -> Any:
+        """Give the read's mask."""
+        return read.mask
+
+    def attend(self, read: Read, queries: Any, scale: float) -> Any:
+        """Attend in MLX's CPU arithmetic."""
+        return read.attend(queries.bits, scale)
+
+    def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
+        """Append and hand out the fetch."""
+        planes = cache.fetch_dense(keys.bits, values.bits, keys.dtype)
+        return planes.keys, planes.values
+
+    def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
+        """Build the next append's mask."""
+        return cache.mask(length, phase, window, array)
+
+    def trim(self, cache: Any, n: Any, bypass: bool) -> int | None:
+        """Drop the newest positions."""
+        return cache.trim(n, bypass)
+
+    def trim_layers(self, caches: list[Any], n: Any) -> int | None:
+        """Ask every layer first, then trim all."""
+        if not all(cache.can_trim(n) for cache in caches):
+            raise Refusal(f"not every layer can drop {n} positions (TRIM-13)")
+        return min(cache.trim(n) for cache in caches)
+
+    def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
+        """Say whether every layer can trim."""
+        return all(cache.can_trim(n) for cache in caches)
+
+    def clone(self, cache: Any) -> Any:
+        """Copy the cache."""
+        return cache.clone()
+
+    def state(self, cache: Any) -> Mapping[str, Any]:
+        """Hand out copies of the state."""
+        return cache.take_state()
+
+    def reset(self, cache: Any) -> None:
+        """Empty the cache."""
+        cache.reset()
+
+    def show(self, cache: Any) -> StateView:
+        """Show everything."""
+        flags = tuple(cache.can_trim(n) for n in range(cache.offset + 2))
+        view = StateView(
+            cache.offset,
+            cache.size,
+            cache.nbytes,
+            cache.columns,
+            cache.bytes_per_token,
+            cache.layer.identity,
+            "dense",
+            flags,
+            cache.write_index,
+        )
+        planes = cache.planes
+        return view if planes is None else evolve(view, keys=planes.keys.copy(), values=planes.values.copy())
+
+    def poison(self, array: Any) -> None:
+        """Overwrite the caller's array."""
+        array.bits[...] = 0x7F

@@ -1,0 +1,102 @@
+"""Which clauses ask for an expected value: the situations in which each clause arises, the most specific first."""
+
+from kvlaw.reference import index
+from kvlaw.reference.model import Model
+from kvlaw.spec.calls import Call, Phase
+from kvlaw.spec.config import Config
+
+
+def sight_clauses(before: Model, after: Model, call: Call, phase: Phase, config: Config) -> tuple[str, ...]:
+    """Cite what a read's visible sets rest on."""
+    window, sinks, length = before.layer.window, before.layer.sinks, call.appends
+    cited: list[str] = []
+    if before.lenient:
+        return ("RING-14", "VIS-5")
+    if getattr(call, "array", False):
+        cited.append("MASK-11")
+    cited += _argument_clauses(window, getattr(call, "window", None))
+    cited += ["TRIM-8"] if after.past.rewritten else []
+    if window is not None:
+        cited += ["RING-10"] if window == 1 else []
+        cited += ["RING-11"] if phase == "window" and length > window else []
+        cited += ["VIS-9", "RING-12"] if sinks and after.offset > window else []
+    cited += ["VIS-8"] if phase == "window" and length == 1 else []
+    cited.append("VIS-1" if phase == "decode" else "VIS-2")
+    if before.offset:
+        cited.append("GROW-1" if window is None else "RING-1")
+    cited += _past_clauses(after)
+    cited += ["OWN-8"] if config.poison else []
+    cited += ["VIS-3", "VIS-4", "VIS-5", "VIS-6", "GROW-4"]
+    cited += ["VIS-10"] if config.batch > 1 or config.kv_heads > 1 else []
+    return tuple(cited)
+
+
+def _argument_clauses(window: int | None, argument: int | None) -> list[str]:
+    if argument is None:
+        return []
+    if window is None:
+        return ["MASK-4"]
+    if argument == window:
+        return []
+    return ["MASK-8"] if argument < window else ["MASK-9"]
+
+
+def _past_clauses(after: Model) -> list[str]:
+    past = after.past
+    situations = {
+        "GROW-2": past.grew,
+        "GROW-8": len(past.styles) > 1,
+        "READ-5": bool(past.unread),
+        "OWN-7": past.reset,
+        "OWN-3": past.related,
+        "ERR-1": past.refused,
+    }
+    return [clause_id for clause_id, arose in situations.items() if arose]
+
+
+def layout_clauses(before: Model, after: Model, call: Call, phase: Phase) -> tuple[str, ...]:
+    """Cite what the order of columns rests on after an append."""
+    state = before.state
+    sinks = ("RING-13",) if before.layer.sinks else ()
+    if isinstance(state, index.Full):
+        return ("READ-8",) if call.verb == "dense" else ("GROW-1",)
+    cited = ["READ-8"] if call.verb == "dense" else []
+    if phase == "decode":
+        cited += ["RING-6"] if index.overshoot(state) else []
+        cited += ["RING-3"] if state.write_index >= state.window else []
+        cited += ["RING-7"] if index.added_columns(state) else []
+        return (*cited, "RING-2", *sinks)
+    cited += ["READ-1"] if call.appends == 1 else []
+    cited += ["RING-15"] if before.past.trimmed and state.columns > state.write_index else []
+    cited += ["RING-5"] if not before.offset and call.appends > state.window else []
+    return (*cited, "RING-4", *sinks)
+
+
+def mask_clauses(before: Model, phase: Phase, argument: int | None, array: bool) -> tuple[str, ...]:
+    """Cite what the form of a mask rests on."""
+    if array:
+        return ("MASK-11",)
+    narrow = argument is not None
+    if before.layer.window is None:
+        return ("MASK-5",) if narrow else ("MASK-2",) if phase == "decode" else ("MASK-3",)
+    if phase == "window":
+        return ("MASK-7",)
+    return ("MASK-10",) if narrow and argument < before.layer.window else ("MASK-6",)
+
+
+def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:
+    """Cite what the offset rests on after a call that was carried out."""
+    related = ("OWN-3",) if after.past.related else ()
+    if call is None:
+        return ("POS-1",)
+    if call.appends:
+        past_window = after.layer.window is not None and after.offset > after.layer.window
+        return ("POS-3", "POS-2") if past_window else ("POS-2",)
+    cited = {
+        "trim": ("POS-4", "TRIM-3"),
+        "reset": ("OWN-7",),
+        "clone": ("OWN-2",),
+        "mask": ("MASK-12", "POS-5"),
+        "list": ("POS-1",),
+    }
+    return cited.get(call.verb, (*related, "POS-5"))

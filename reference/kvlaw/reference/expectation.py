@@ -1,0 +1,50 @@
+"""What the oracle expects of one call: values by field, each with the clauses that ask for it."""
+
+from typing import Any
+
+from attrs import field, frozen
+
+from kvlaw.reference.history import Sight
+from kvlaw.spec.observations import MaskKind, Outcome
+
+
+@frozen
+class Expected:
+    """One expected value: the observed field, the value, and its clauses, the most specific first.
+
+    Fields: ``outcome``, the numbers of a ``StateView`` by name (``nbytes_min``, ``nbytes_max``, ``columns_max`` are bounds),
+    ``can_trim``, ``held`` (ids by column), ``sights`` (a ``Sight`` per query), ``order`` (ids per query in fetch order),
+    ``fetched`` (ids of a dense fetch in order), ``mask`` (kind), ``mask_width`` ((L, S)), ``handed`` (must not have changed).
+    """
+
+    field: str
+    value: Any
+    clauses: tuple[str, ...]
+
+
+@frozen
+class Expectation:
+    """What one call must answer.
+
+    ``outcomes`` are the outcomes that keep the law (of which ``charged`` says by which clauses); ``ends`` says that the law
+    leaves what follows open, so that the trace cannot be judged further; ``layers`` has one expectation per layer of a list.
+    ``sights`` and ``order`` are kept beside the expected values for the harness, which works out probe outputs from them.
+    """
+
+    outcomes: tuple[Outcome, ...] = ("ok",)
+    charged: tuple[str, ...] = ()
+    expected: tuple[Expected, ...] = field(default=(), converter=tuple)
+    ends: bool = False
+    layers: tuple["Expectation", ...] = ()
+    sights: tuple[Sight, ...] = ()
+    order: tuple[tuple[int, ...], ...] | None = None
+    fetched: tuple[int, ...] | None = None
+    mask: MaskKind | None = None
+    answer: int | None = None
+    live_before: tuple[int, ...] = ()
+    live: tuple[int, ...] = ()
+    situation: frozenset[str] = frozenset()
+
+    def value(self, name: str) -> Any:
+        """Give the expected value of a field, or None."""
+        return next((e.value for e in self.expected if e.field == name), None)

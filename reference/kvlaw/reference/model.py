@@ -1,0 +1,114 @@
+"""The oracle's model of one cache: its history, the geometry of ``index``, and which token each column holds.
+
+A model also remembers what happened to it (``Past``), because a clause is exercised only when its situation arose.
+"""
+
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from kvlaw.reference import index
+from kvlaw.reference.history import Row, Sight, sight
+from kvlaw.spec.calls import Phase
+from kvlaw.spec.config import LayerSpec
+
+
+@frozen
+class Past:
+    """What happened to a cache so far, as far as clauses ask about it."""
+
+    styles: frozenset[str] = frozenset()
+    trimmed: bool = False
+    rewritten: bool = False
+    unread: frozenset[int] = frozenset()
+    refused: bool = False
+    reset: bool = False
+    related: bool = False
+    dropped: frozenset[int] = frozenset()
+    longest: int = 0
+    grew: bool = False
+
+
+@frozen
+class Model:
+    """One cache: ``row`` is its meaning, ``state`` and ``slots`` its layout (ids by column, 0 for a column never written).
+
+    ``lenient`` marks a ring that another design built although it cannot be built (RING-14): then a query must see its own
+    position, and nothing is said of the others.  ``version`` counts the acts, to tell whether a read's owner has moved.
+    """
+
+    layer: LayerSpec
+    row: Row = field(factory=Row)
+    state: index.State = field(factory=index.Full)
+    slots: tuple[int, ...] = ()
+    past: Past = field(factory=Past)
+    lenient: bool = False
+    version: int = 0
+
+    @classmethod
+    def empty(cls, layer: LayerSpec, lenient: bool = False) -> "Model":
+        """Build the model of a new cache."""
+        ring = layer.window is not None and not lenient
+        state = index.Ring(layer.window or 1, layer.sinks) if ring else index.Full()
+        return cls(layer, state=state, lenient=lenient)
+
+    @property
+    def offset(self) -> int:
+        """The next position."""
+        return self.row.offset
+
+    @property
+    def live(self) -> int:
+        """Positions that count."""
+        return self.offset if self.layer.window is None else min(self.offset, self.layer.window)
+
+    def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
+        """Plan one append."""
+        if isinstance(self.state, index.Full):
+            return index.full_plan(self.state, length)
+        return index.plan_decode(self.state) if phase == "decode" else index.plan_block(self.state, length)
+
+    def appended(self, phase: Phase, tokens: tuple[int, ...], unread: bool) -> tuple["Model", index.Plan[Any]]:
+        """Append tokens; give the model after it and the plan that was carried out."""
+        plan = self.plan(phase, len(tokens))
+        slots = [*self.slots, *[0] * plan.add]
+        slots = slots if plan.keep is None else [slots[column] for column in plan.keep]
+        end = plan.write_at + plan.length
+        slots = [*slots[: plan.write_at], *tokens, *slots[end:]]
+        past = evolve(
+            self.past,
+            styles=self.past.styles | {phase},
+            rewritten=self.past.trimmed or self.past.rewritten,
+            unread=self.past.unread | (frozenset(tokens) if unread else frozenset()),
+            longest=max(self.past.longest, len(tokens)),
+            grew=plan.add > 0 and self.offset > 0,
+        )
+        after = evolve(self, row=self.row.appended(tokens), state=plan.after, slots=tuple(slots), past=past)
+        return evolve(after, version=self.version + 1), plan
+
+    def trimmed(self, count: int, bypass: bool = False) -> "Model":
+        """Drop the newest positions as a cache of our design does (``bypass`` cuts columns)."""
+        gone = frozenset(self.row.tokens[self.offset - count :])
+        past = evolve(self.past, trimmed=self.past.trimmed or count > 0, dropped=self.past.dropped | gone)
+        row, slots = self.row.trimmed(count, None if bypass else self.layer.window), self.slots
+        if bypass and isinstance(self.state, index.Ring):
+            state: index.State = index.plan_bypass(self.state, count)
+            slots = slots[: state.columns]
+        elif index.can_trim(self.state, count):
+            state = index.plan_trim(self.state, count)
+        else:
+            state = self.state  # another design's answer: its layout is not modelled
+        return evolve(self, row=row, state=state, slots=slots, past=past, version=self.version + 1)
+
+    def was(self, **changes: Any) -> "Model":
+        """Remember something that happened."""
+        return evolve(self, past=evolve(self.past, **changes))
+
+    def sights(self, length: int, window_argument: int | None) -> tuple[Sight, ...]:
+        """List what each query of the newest ``length`` positions sees."""
+        bounds = [w for w in (self.layer.window, window_argument) if w is not None]
+        start = self.offset - length
+        if self.lenient:
+            return tuple(Sight((self.row.tokens[q],), self.row.tokens[: q + 1]) for q in range(start, self.offset))
+        window = min(bounds) if bounds else None
+        return tuple(sight(self.row, q, window, self.layer.sinks) for q in range(start, self.offset))

@@ -1,0 +1,55 @@
+"""Which calls our design refuses, and by which clauses; nothing changes by asking."""
+
+from kvlaw.reference import index
+from kvlaw.reference.model import Model
+from kvlaw.spec.calls import Call, Malformed, MakeMask, Trim
+
+_TENSORS: dict[Malformed, str] = {
+    "rank": "ERR-2",
+    "batch": "ERR-2",
+    "heads": "ERR-2",
+    "head_dim": "ERR-2",
+    "lengths": "ERR-2",
+    "dtype": "ERR-3",
+    "two": "ERR-4",
+    "empty": "ERR-4",
+}
+_NEEDS_STORAGE = ("batch", "heads", "head_dim", "dtype")
+
+
+def refusal(model: Model, call: Call) -> tuple[str, ...]:
+    """Give the clauses by which ``call`` on ``model`` is refused; empty if it is carried out."""
+    if isinstance(call, Trim):
+        return _trim_refusal(model, call)
+    malformed = getattr(call, "malformed", None)
+    if malformed is not None and not (malformed in _NEEDS_STORAGE and not model.slots):
+        return (_TENSORS[malformed],)
+    length, phase = getattr(call, "length", 1), getattr(call, "phase", "window")
+    if (call.appends or isinstance(call, MakeMask)) and (length < 1 or (phase == "decode" and length != 1)):
+        return ("ERR-4",)
+    return _argument_refusal(model, getattr(call, "window", None))
+
+
+def is_open(model: Model, call: Call) -> bool:
+    """Say that the law leaves open what follows: spoilt tensors that an empty cache cannot tell from good ones."""
+    return getattr(call, "malformed", None) in _NEEDS_STORAGE and not model.slots
+
+
+def _argument_refusal(model: Model, argument: int | None) -> tuple[str, ...]:
+    if argument is None:
+        return ()
+    if argument < 1:
+        return ("ERR-7",)
+    return () if index.can_narrow(model.state, argument) else ("MASK-13",)
+
+
+def _trim_refusal(model: Model, call: Trim) -> tuple[str, ...]:
+    if type(call.n) is not int:
+        return ("ERR-5",)
+    if call.n < 0:
+        return ("TRIM-9", "ERR-5")
+    if call.bypass and isinstance(model.state, index.Ring):
+        return () if index.can_bypass(model.state, call.n) else ("TRIM-12",)
+    if index.can_trim(model.state, call.n):
+        return ()
+    return ("TRIM-4", "TRIM-7") if model.offset >= call.n else ("TRIM-7",)
