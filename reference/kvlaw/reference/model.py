@@ -62,6 +62,11 @@ class Model:
         """Positions that count."""
         return self.offset if self.layer.window is None else min(self.offset, self.layer.window)
 
+    @property
+    def needed(self) -> int:
+        """Positions that the next query needs besides its own, so that they must be held."""
+        return self.offset if self.layer.window is None else min(self.offset, self.layer.window - 1)
+
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
         """Plan one append."""
         if isinstance(self.state, index.Full):

@@ -298,7 +298,7 @@ class Oracle:
 
     def _bytes(self, model: Model, context: tuple[str, ...]) -> list[Expected]:
         row_bytes = self.config.batch * self.config.token_bytes
-        state = [Expected("nbytes_min", model.live * row_bytes, (*context, "GROW-6"))]
+        state = [Expected("nbytes_min", model.needed * row_bytes, (*context, "GROW-6"))]
         if model.layer.window is not None:
             most = 2 * model.layer.window + model.past.longest + 512
             state.append(Expected("nbytes_max", most * row_bytes, ("RING-8",)))

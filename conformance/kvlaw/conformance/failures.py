@@ -1,0 +1,39 @@
+"""One failure class per clause, made on demand, so that Hypothesis and pytest tell faults apart."""
+
+from functools import cache
+
+from attrs import frozen
+
+from kvlaw.conformance.compare import Divergence
+from kvlaw.spec.trace import Trace
+
+
+class ConformanceFailure(AssertionError):  # noqa: N818  # a failed test, as pytest names them
+    """A cache breaks a clause; the subclass names which."""
+
+    clause = ""
+
+
+@cache
+def failure_class(clause: str) -> type[ConformanceFailure]:
+    """Give the failure class of a clause: ``TRIM-4`` is ``TRIM_4``."""
+    return type(clause.replace("-", "_"), (ConformanceFailure,), {"clause": clause, "__module__": __name__})
+
+
+@frozen
+class Failure:
+    """A failing trace: the clause that is charged, the divergence, and the trace, cut after the failing call."""
+
+    clause: str
+    trace: Trace
+    divergence: Divergence
+    target: str = ""
+    minimal: bool = False
+    seed: int = 0
+
+    @property
+    def id(self) -> str:
+        """A short id that names the clause and the trace."""
+        from hashlib import blake2b  # noqa: PLC0415  # only when a failure is named
+
+        return f"{self.clause}-{blake2b(self.trace.dumps().encode(), digest_size=3).hexdigest()}"

@@ -1,0 +1,126 @@
+"""A state machine whose every rule is one or more calls in lockstep.
+
+A machine class is bound to a ``Session`` (``bind``).  In record mode a divergence ends the trace and is noted in the
+session; in raise mode it raises the failure class of its clause, for use as an ordinary Hypothesis test.  Each trace first
+draws which of the optional calls it uses at all (swarm testing), so that one failing call does not end every trace.
+"""
+
+from typing import Any, ClassVar, TypeVar
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from kvlaw.conformance.failures import failure_class
+from kvlaw.conformance.lockstep import Step
+from kvlaw.conformance.machines.configs import configs
+from kvlaw.conformance.session import Session
+from kvlaw.reference.model import Model
+from kvlaw.spec.calls import Call
+from kvlaw.spec.config import Config, Kind
+from kvlaw.spec.text_form import write
+from kvlaw.spec.trace import Trace
+
+
+class LockstepMachine(RuleBasedStateMachine):
+    """What protocol and contract machines share: the session, the configuration, one call at a time."""
+
+    session: ClassVar[Session]
+    kind: ClassVar[Kind]
+    fixed: ClassVar[dict[str, Any]] = {}
+    raising: ClassVar[bool] = False
+    optional: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        """Start a fresh trace."""
+        super().__init__()
+        self.over = False
+        self.calls: list[Call] = []
+        self.used: frozenset[str] = frozenset()
+        self.run_ = self.session.lockstep()
+        self.config = Config(self.kind)
+
+    @initialize(data=st.data())
+    def open(self, data: st.DataObject) -> None:
+        """Draw a configuration and which calls this trace uses, and open."""
+        self.config = data.draw(configs(self.kind, self.can, self.fixed), label="config")
+        wanted = data.draw(st.lists(st.booleans(), min_size=len(self.optional), max_size=len(self.optional)), label="uses")
+        self.used = frozenset(name for name, want in zip(self.optional, wanted, strict=True) if want)
+        self.take(self.run_.open(self.config))
+
+    @precondition(lambda self: self.over)
+    @rule()
+    def rest(self) -> None:
+        """Do nothing: the trace is over."""
+
+    @property
+    def can(self) -> frozenset[str]:
+        """The target's capabilities."""
+        return self.session.subject.capabilities
+
+    @property
+    def layout(self) -> bool:
+        """The layout profile is checked: what our design refuses may be asked."""
+        return self.session.profile == "layout"
+
+    @property
+    def model(self) -> Model:
+        """The oracle's model of ``c0``."""
+        found = self.run_.oracle.world.get("c0")
+        return found if isinstance(found, Model) else Model.empty(self.config.layer)
+
+    def do(self, call: Call) -> None:
+        """Make one call on both sides, unless the trace is over."""
+        if self.over:
+            return
+        self.calls.append(call)
+        self.take(self.run_.step(call))
+
+    def take(self, step: Step) -> None:
+        """Note a step; a divergence ends the trace."""
+        self.session.note(self.config, tuple(self.calls), step)
+        if step.divergences and self.raising:
+            first = step.divergences[0]
+            text = write(Trace(self.config, tuple(self.calls)))
+            raise failure_class(first.clause)(
+                f"{first.clause}: expected {first.expected}, observed {first.observed}\n  {text}"
+            )
+        self.over = self.over or bool(step.divergences) or step.ends or step.record.outcome not in ("ok", "refused")
+        self.over = self.over or (step.call is None and step.record.outcome != "ok")
+
+    def teardown(self) -> None:
+        """Look at everything once more, if the trace looked at nothing so far."""
+        if not self.over:
+            for step in self.run_.finish():
+                self.take(step)
+        self.session.close(self.run_)
+
+    def fired(self, name: str) -> None:
+        """Count that a rule did something."""
+        self.session.rules[f"{type(self).__name__}.{name}"] += 1
+
+
+Machine = TypeVar("Machine", bound=LockstepMachine)
+
+
+def bind(
+    machine: type[Machine], session: Session, kind: Kind, fixed: dict[str, Any], *, raising: bool = False
+) -> type[Machine]:
+    """Make a machine class that plays on one session."""
+    return type(machine.__name__, (machine,), {"session": session, "kind": kind, "fixed": fixed, "raising": raising})
+
+
+def play(machine: type[LockstepMachine], examples: int, steps: int, number: int) -> None:
+    """Run a bound machine: ``examples`` traces of up to ``steps`` rules, from seed ``number``; all settings explicit."""
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        print_blob=False,
+        report_multiple_bugs=True,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.generate, Phase.shrink) if machine.raising else (Phase.generate,),
+    )
+    run_state_machine_as_test(seed(number)(machine), settings=chosen)

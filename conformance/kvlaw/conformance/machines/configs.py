@@ -1,0 +1,44 @@
+"""Which configurations the machines draw: small windows, sinks up to and beyond them, a palette of tensor shapes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+from hypothesis import strategies as st
+
+from kvlaw.spec.config import Config, DType, Kind
+
+WINDOWS = (1, 2, 3, 4, 5, 8)
+SHAPES: tuple[dict[str, int], ...] = (
+    {},
+    {"kv_heads": 1, "groups": 4},
+    {"batch": 2, "kv_heads": 1, "groups": 2},
+    {"batch": 2, "groups": 1},
+    {"head_dim": 96, "value_dim": 64, "groups": 1},
+    {"head_dim": 128, "value_dim": 128, "kv_heads": 1, "groups": 2},
+    {"head_dim": 64, "value_dim": 32, "groups": 4, "kv_heads": 1},
+)
+"""Batch, heads, query heads per KV head and head dims; bf16, f16 and f32 are drawn beside them."""
+
+
+@st.composite
+def configs(draw: st.DrawFn, kind: Kind, capabilities: frozenset[str], fixed: Mapping[str, Any]) -> Config:
+    """Draw a configuration of ``kind``; ``fixed`` fields are as given."""
+    dtypes: tuple[DType, ...] = ("bf16", "f16", "f32")
+    config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(SHAPES)))
+    if kind == "ring":
+        window = fixed.get("window", draw(st.sampled_from(WINDOWS)))
+        config = evolve(config, window=window, sinks=draw(_sinks(window)) if "sinks" in capabilities else 0)
+    config = evolve(
+        config,
+        stamp="random" if draw(st.integers(0, 3)) == 0 else "code",
+        look="last" if draw(st.integers(0, 3)) == 0 else "every",
+        poison=draw(st.integers(0, 7)) == 0,
+    )
+    return evolve(config, **fixed)
+
+
+def _sinks(window: int) -> st.SearchStrategy[int]:
+    """Draw how many sinks: mostly none, often some, seldom as many as the window or more."""
+    some = st.integers(0, max(0, window - 1))
+    return st.one_of(st.just(0), some, some, st.sampled_from((0,) * 9 + (window, window + 1)))

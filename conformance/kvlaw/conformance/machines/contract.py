@@ -1,0 +1,289 @@
+"""The contract machine: any call at any time, within the target's capabilities and the stated preconditions."""
+
+from typing import Any, cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from kvlaw.conformance.machines.base import LockstepMachine
+from kvlaw.reference.model import Model
+from kvlaw.reference.oracle import Layers, ReadModel
+from kvlaw.spec.calls import (
+    MALFORMED,
+    AppendDecode,
+    AppendWindow,
+    Attend,
+    Clone,
+    Drop,
+    FetchDense,
+    LookAt,
+    MakeMask,
+    OpenList,
+    Reset,
+    TakeState,
+    Trim,
+)
+from kvlaw.spec.config import LayerSpec
+
+data_ = st.data()
+_SPOILT_ALWAYS = ("rank", "lengths", "empty")
+
+
+def lengths(window: int | None, offset: int) -> list[int]:
+    """List the lengths that matter: around the window, around the allocation step, and some small ones."""
+    around = [1, 2, 3, 5] if window is None else [1, 2, window - 1, window, window + 1, 2 * window + 1]
+    step = [256 - offset, 257 - offset] if window is None and 200 < offset < 256 else []  # noqa: PLR2004  # near the step
+    return sorted({n for n in (*around, *step) if n >= 1})
+
+
+def arguments(window: int | None, *, narrow: bool) -> list[int | None]:
+    """List window arguments: none, the ring's own, wider, and narrower ones where they are defined."""
+    if window is None:
+        return [None, None, 1, 2, 3, 8]
+    return [None, None, window, window + 1, *([w for w in (1, window - 1) if 1 <= w < window] if narrow else [])]
+
+
+class ContractMachine(LockstepMachine):
+    """Calls anything at any time."""
+
+    optional = (
+        "argument",
+        "array",
+        "dense",
+        "mask",
+        "trim",
+        "bypass",
+        "clone",
+        "state",
+        "reset",
+        "list",
+        "spoilt",
+        "unread",
+        "keep",
+        "far",
+        "odd",
+    )
+
+    def on(self, draw: st.DataObject) -> str:
+        """Choose a cache: mostly the first."""
+        names = [n for n, thing in self.run_.oracle.world.items() if isinstance(thing, Model)]
+        return draw.draw(st.sampled_from(names)) if len(names) > 1 else names[0]
+
+    def thing(self, name: str) -> Model:
+        """Give a cache's model."""
+        return cast("Model", self.run_.oracle.world[name])
+
+    def options(self, draw: st.DataObject, name: str) -> dict[str, Any]:
+        """Draw the options of an append."""
+        model = self.thing(name)
+        options: dict[str, Any] = {"on": name}
+        if "argument" in self.used and "window_argument" in self.can:
+            options["window"] = draw.draw(
+                st.sampled_from(arguments(model.layer.window, narrow=model.layer.sinks == 0 or self.layout))
+            )
+        if "array" in self.used and "as_array" in self.can:
+            options["array"] = draw.draw(st.booleans())
+        if "unread" in self.used:
+            options["unread"] = draw.draw(st.integers(0, 3)) == 0
+        if "keep" in self.used and not options.get("unread") and len(self.run_.oracle.world) < 8:  # noqa: PLR2004  # a small world
+            options["as_"] = draw.draw(st.sampled_from((None, None, f"r{len(self.calls)}")))
+        return options
+
+    @precondition(lambda self: not self.over)
+    @rule(data=data_, again=st.integers(1, 3))
+    def decode(self, data: st.DataObject, again: int) -> None:
+        """Decode one to three times."""
+        name = self.on(data)
+        for _ in range(again):
+            if not self.over:
+                self.do(AppendDecode(**self.options(data, name)))
+        self.fired("decode")
+
+    @precondition(lambda self: not self.over)
+    @rule(data=data_)
+    def window(self, data: st.DataObject) -> None:
+        """Append a window."""
+        name = self.on(data)
+        model = self.thing(name)
+        length = data.draw(st.sampled_from(lengths(model.layer.window, model.offset)))
+        self.do(AppendWindow(length=length, **self.options(data, name)))
+        self.fired("window")
+
+    @precondition(
+        lambda self: not self.over and "far" in self.used and self.config.window is None and self.model.offset < 300
+    )  # noqa: PLR2004
+    @rule(data=data_)
+    def far(self, data: st.DataObject) -> None:
+        """Bring a growing cache to an allocation boundary."""
+        edge = data.draw(st.sampled_from((255, 256, 257, 512)))
+        if edge > self.model.offset:
+            self.do(AppendWindow(length=edge - self.model.offset, unread=True))
+            self.fired("far")
+
+    @precondition(lambda self: not self.over and "dense" in self.used and "dense" in self.can)
+    @rule(data=data_)
+    def dense(self, data: st.DataObject) -> None:
+        """Fetch dense."""
+        name = self.on(data)
+        model = self.thing(name)
+        length = data.draw(st.sampled_from(lengths(model.layer.window, model.offset)))
+        kept = f"d{len(self.calls)}" if "keep" in self.used and data.draw(st.booleans()) else None
+        self.do(FetchDense(length=length, on=name, as_=kept))
+        self.fired("dense")
+
+    @precondition(lambda self: not self.over and "mask" in self.used and "mask" in self.can)
+    @rule(data=data_)
+    def mask(self, data: st.DataObject) -> None:
+        """Ask for a mask without appending."""
+        name = self.on(data)
+        model = self.thing(name)
+        length = data.draw(st.sampled_from(lengths(model.layer.window, model.offset)[:4]))
+        phase = "decode" if length == 1 and ("phases" not in self.can or data.draw(st.booleans())) else "window"
+        options = {k: v for k, v in self.options(data, name).items() if k in ("window", "array")}
+        kept = f"m{len(self.calls)}" if "keep" in self.used and data.draw(st.booleans()) else None
+        self.do(MakeMask(length=length, phase=phase, on=name, as_=kept, **options))
+        self.fired("mask")
+
+    @precondition(lambda self: not self.over and "trim" in self.used and "trim" in self.can)
+    @rule(data=data_)
+    def trim(self, data: st.DataObject) -> None:
+        """Trim by a count around the limits."""
+        name = self.on(data)
+        offset = self.thing(name).offset
+        counts: list[int | float] = [0, 1, 2, offset, offset + 1, max(0, offset - 1)]
+        counts += [-1, -2] if "odd" in self.used else []
+        counts += [1.5] if "odd" in self.used and self.layout else []
+        bypass = "bypass" in self.used and "bypass" in self.can and data.draw(st.booleans())
+        self.do(Trim(n=data.draw(st.sampled_from(counts)), bypass=bypass, on=name))
+        self.fired("trim")
+
+    @precondition(lambda self: not self.over and "bypass" in self.used and "bypass" in self.can)
+    @rule(data=data_)
+    def window_then_bypass(self, data: st.DataObject) -> None:
+        """Append a window and cut some of its newest columns."""
+        name = self.on(data)
+        model = self.thing(name)
+        length = data.draw(st.sampled_from(lengths(model.layer.window, model.offset)))
+        self.do(AppendWindow(length=length, on=name))
+        if not self.over:
+            self.do(Trim(n=data.draw(st.integers(0, length + 1)), bypass=True, on=name))
+        self.fired("window_then_bypass")
+
+    @precondition(
+        lambda self: not self.over and "clone" in self.used and "clone" in self.can and len(self.run_.oracle.world) < 8
+    )  # noqa: PLR2004
+    @rule(data=data_)
+    def clone(self, data: st.DataObject) -> None:
+        """Clone a cache."""
+        self.do(Clone(on=self.on(data), as_=f"c{len(self.calls) + 1}"))
+        self.fired("clone")
+
+    @precondition(
+        lambda self: not self.over and "state" in self.used and "state" in self.can and len(self.run_.oracle.world) < 8
+    )  # noqa: PLR2004
+    @rule(data=data_)
+    def state(self, data: st.DataObject) -> None:
+        """Take the state and keep it."""
+        self.do(TakeState(on=self.on(data), as_=f"s{len(self.calls)}"))
+        self.fired("state")
+
+    @precondition(lambda self: not self.over and "reset" in self.used and "reset" in self.can)
+    @rule(data=data_)
+    def reset(self, data: st.DataObject) -> None:
+        """Reset a cache."""
+        self.do(Reset(on=self.on(data)))
+        self.fired("reset")
+
+    @precondition(lambda self: not self.over and any(isinstance(x, ReadModel) for x in self.run_.oracle.world.values()))
+    @rule(data=data_)
+    def attend(self, data: st.DataObject) -> None:
+        """Ask an earlier read again."""
+        names = [n for n, x in self.run_.oracle.world.items() if isinstance(x, ReadModel)]
+        spoilt = "spoilt" in self.used and self.layout and data.draw(st.integers(0, 3)) == 0
+        how = data.draw(st.sampled_from(("rank", "batch", "head_dim", "dtype"))) if spoilt else None
+        self.do(Attend(on=data.draw(st.sampled_from(names)), malformed=how))
+        self.fired("attend")
+
+    @precondition(lambda self: not self.over and len(self.run_.oracle.world) > 1)
+    @rule(data=data_, drop=st.integers(0, 5))
+    def look(self, data: st.DataObject, drop: int) -> None:
+        """Look at any object again, or let it go."""
+        names = list(self.run_.oracle.world)
+        name = data.draw(st.sampled_from(names))
+        if drop == 0 and name != "c0":
+            self.do(Drop(on=name))
+        elif isinstance(self.run_.oracle.world[name], ReadModel):
+            self.do(Attend(on=name))
+        else:
+            self.do(LookAt(on=name))
+        self.fired("look")
+
+    @precondition(lambda self: not self.over and "spoilt" in self.used)
+    @rule(data=data_)
+    def spoilt(self, data: st.DataObject) -> None:
+        """Append tensors that do not fit."""
+        name = self.on(data)
+        decode = data.draw(st.booleans())
+        fitting = MALFORMED if self.thing(name).slots else _SPOILT_ALWAYS
+        hows = [how for how in fitting if how != "two" or (decode and "phases" in self.can)]
+        how = data.draw(st.sampled_from(hows))
+        self.do(AppendDecode(on=name, malformed=how) if decode else AppendWindow(on=name, length=2, malformed=how))
+        self.fired("spoilt")
+
+    @precondition(lambda self: not self.over and "odd" in self.used and self.layout and "window_argument" in self.can)
+    @rule(data=data_)
+    def odd_argument(self, data: st.DataObject) -> None:
+        """Pass a window argument below 1."""
+        self.do(AppendWindow(length=2, window=data.draw(st.sampled_from((0, -1))), on=self.on(data)))
+        self.fired("odd_argument")
+
+    # Lists of layers.
+
+    @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self._lists())
+    @rule(data=data_)
+    def open_list(self, data: st.DataObject) -> None:
+        """Open a list of layers with windows of their own."""
+        window = st.sampled_from((2, 3, 4))
+        rings = st.builds(lambda w: LayerSpec("ring", w), window)
+        kinds = {"full": st.just(LayerSpec("full")), "ring": rings}
+        layers = data.draw(
+            st.lists(st.one_of(kinds["full"], rings) if self.both_kinds else kinds[self.kind], min_size=2, max_size=3)
+        )
+        self.do(OpenList(layers=tuple(layers), as_=f"l{len(self.calls)}"))
+        self.fired("open_list")
+
+    @property
+    def both_kinds(self) -> bool:
+        """The target builds growing caches and rings, so that lists can mix them."""
+        return "mixed_lists" in self.can or self.layout
+
+    def _lists(self) -> list[str]:
+        return [n for n, x in self.run_.oracle.world.items() if isinstance(x, Layers)]
+
+    @precondition(lambda self: not self.over and bool(self._lists()))
+    @rule(
+        data=data_,
+        act=st.sampled_from(("decode", "window", "window", "trim", "clone", "reset", "look", "narrow", "spoilt")),
+    )
+    def on_list(self, data: st.DataObject, act: str) -> None:
+        """Act on a list: all layers or none."""
+        name = data.draw(st.sampled_from(self._lists()))
+        offset = cast("Layers", self.run_.oracle.world[name]).models[0].offset
+        if act == "decode":
+            self.do(AppendDecode(on=name))
+        elif act == "window":
+            self.do(AppendWindow(on=name, length=data.draw(st.integers(1, 5))))
+        elif act == "trim" and "trim" in self.can:
+            self.do(Trim(on=name, n=data.draw(st.sampled_from((0, 1, 2, offset, offset + 1)))))
+        elif act == "clone" and "clone" in self.can and len(self.run_.oracle.world) < 8:  # noqa: PLR2004  # a small world
+            self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
+        elif act == "reset" and "reset" in self.can:
+            self.do(Reset(on=name))
+        elif act == "spoilt" and self.layout and offset:
+            self.do(AppendWindow(on=name, length=2, malformed="heads"))
+        else:
+            self.do(LookAt(on=name))
+        self.fired("on_list")
+
+
+__all__ = ["ContractMachine", "arguments", "lengths"]

@@ -1,0 +1,91 @@
+"""The protocol machine: drives a cache the way runtimes do.
+
+Prefill in chunks, decode for a while, draft and verify with a trim of what was rejected, a cloned prefix that goes its own
+way, a new conversation after a reset.  How a history is filled (one window, decodes, mixed) is drawn.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from kvlaw.conformance.machines.base import LockstepMachine
+from kvlaw.conformance.machines.contract import lengths
+from kvlaw.reference.index import can_trim
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Reset, Trim
+
+
+class ProtocolMachine(LockstepMachine):
+    """Calls as a runtime would."""
+
+    optional = ("verify", "prefix", "conversation", "own_window")
+
+    @property
+    def passing(self) -> dict[str, Any]:
+        """What a model passes for the mask: nothing, or its sliding window."""
+        own = "own_window" in self.used and "window_argument" in self.can and self.config.window is not None
+        return {"window": self.config.window} if own else {}
+
+    @precondition(lambda self: not self.over)
+    @rule(data=st.data(), chunks=st.integers(1, 3))
+    def prefill(self, data: st.DataObject, chunks: int) -> None:
+        """Prefill a prompt in chunks of one length and a rest."""
+        length = data.draw(st.sampled_from(lengths(self.config.window, self.model.offset)))
+        for _ in range(chunks):
+            self.do(AppendWindow(length=length, **self.passing))
+        rest = data.draw(st.integers(0, 2))
+        if rest:
+            self.do(AppendWindow(length=rest, **self.passing))
+        self.fired("prefill")
+
+    @precondition(lambda self: not self.over)
+    @rule(count=st.integers(1, 6))
+    def generate(self, count: int) -> None:
+        """Decode some tokens."""
+        for _ in range(count):
+            self.do(AppendDecode(**self.passing))
+        self.fired("generate")
+
+    @precondition(lambda self: not self.over and "verify" in self.used and "trim" in self.can and self.model.offset > 0)
+    @rule(drafts=st.integers(1, 4), kept=st.integers(0, 4))
+    def verify(self, drafts: int, kept: int) -> None:
+        """Verify drafts in one window and trim the rejected ones, while the ring stays below its window."""
+        after = self.model.offset + drafts + 1
+        if self.config.window is not None and after >= self.config.window:
+            return
+        self.do(AppendWindow(length=drafts + 1, **self.passing))
+        rejected = max(0, drafts - kept)
+        if not self.over and rejected and can_trim(self.model.state, rejected):
+            self.do(Trim(n=rejected))
+            self.fired("verify")
+
+    @precondition(
+        lambda self: not self.over and "verify" in self.used and "bypass" in self.can and self.model.offset > 0
+    )
+    @rule(drafts=st.integers(1, 4), kept=st.integers(0, 4))
+    def verify_past_the_window(self, drafts: int, kept: int) -> None:
+        """Verify drafts and cut the rejected columns right after the window."""
+        self.do(AppendWindow(length=drafts + 1, **self.passing))
+        if not self.over:
+            self.do(Trim(n=max(0, drafts - kept), bypass=True))
+        self.fired("verify_past_the_window")
+
+    @precondition(
+        lambda self: not self.over and "prefix" in self.used and "clone" in self.can and len(self.run_.oracle.world) < 6
+    )  # noqa: PLR2004
+    @rule(count=st.integers(1, 4))
+    def reuse_prefix(self, count: int) -> None:
+        """Let a clone go its own way, then go on with the source."""
+        name = f"c{len(self.calls) + 1}"
+        self.do(Clone(as_=name))
+        self.do(AppendWindow(length=count, on=name, **self.passing))
+        self.do(AppendDecode(**self.passing))
+        self.do(AppendDecode(on=name, **self.passing))
+        self.fired("reuse_prefix")
+
+    @precondition(lambda self: not self.over and "conversation" in self.used and "reset" in self.can)
+    @rule()
+    def new_conversation(self) -> None:
+        """Reset."""
+        self.do(Reset())
+        self.fired("new_conversation")

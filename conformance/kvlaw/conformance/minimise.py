@@ -1,0 +1,181 @@
+"""Make a failing trace short: drop calls, merge neighbours, lower numbers, greedy, to a fixpoint.
+
+It works on the trace itself, so it serves Hypothesis, stored failures, processes and bulk campaigns alike.  ``fails`` says
+whether a candidate still fails in the same way; ``minimise`` never asks about a trace that names an object before it exists.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+from attrs import evolve, frozen
+
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Attend, Call, Drop, FetchDense, LookAt, OpenList, Trim
+from kvlaw.spec.config import Config
+from kvlaw.spec.trace import Trace
+
+Fails = Callable[[Trace], bool]
+
+
+@frozen
+class Minimised:
+    """A shortest trace, how many candidates were tried, and whether the limit on them was reached."""
+
+    trace: Trace
+    tried: int
+    complete: bool
+
+
+def minimise(trace: Trace, fails: Fails, most: int = 600) -> Minimised:
+    """Shorten ``trace`` while it fails, trying at most ``most`` candidates."""
+    tried, seen = 0, {trace}
+    moved = True
+    while moved:
+        moved = False
+        for candidate in _candidates(trace):
+            if candidate in seen or not is_sound(candidate):
+                continue
+            if tried >= most:
+                return Minimised(trace, tried, complete=False)
+            seen.add(candidate)
+            tried += 1
+            if fails(candidate):
+                trace, moved = candidate, True
+                break
+    return Minimised(trace, tried, complete=True)
+
+
+def is_sound(trace: Trace) -> bool:
+    """Tell whether every call names an object that exists at that point and can be asked so."""
+    kinds = {"c0": "cache"}
+    for call in trace.calls:
+        if isinstance(call, OpenList):
+            kinds[call.as_] = "list"
+            continue
+        kind = kinds.get(call.on)
+        if kind is None or (kind in ("read", "arrays") and not isinstance(call, (Attend, LookAt, Drop))):
+            return False
+        if isinstance(call, Attend) and kind != "read":
+            return False
+        _note(call, kind, kinds)
+    return True
+
+
+def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
+    name = getattr(call, "as_", None)
+    if isinstance(call, Drop):
+        kinds.pop(call.on)
+    elif name:
+        kinds[name] = (
+            kind if call.verb == "clone" else "read" if isinstance(call, (AppendDecode, AppendWindow)) else "arrays"
+        )
+
+
+def _candidates(trace: Trace) -> Iterator[Trace]:
+    """List simpler traces, the boldest first."""
+    yield from _shorter(trace)
+    yield from _simpler_config(trace)
+    yield from _merged(trace)
+    yield from _simpler_calls(trace)
+    yield from _lower_together(trace)
+
+
+def _shorter(trace: Trace) -> Iterator[Trace]:
+    calls = trace.calls
+    size = len(calls)
+    while size >= 1:
+        for start in range(len(calls) - size, -1, -1):
+            yield evolve(trace, calls=calls[:start] + calls[start + size :])
+        size //= 2
+
+
+def _merged(trace: Trace) -> Iterator[Trace]:
+    calls = trace.calls
+    for i in range(len(calls) - 1):
+        one, other = calls[i], calls[i + 1]
+        if one.on != other.on or not _plain(one) or not _plain(other):
+            continue
+        merged = AppendWindow(length=one.appends + other.appends, on=one.on)
+        yield evolve(trace, calls=(*calls[:i], merged, *calls[i + 2 :]))
+
+
+def _plain(call: Call) -> bool:
+    return isinstance(call, (AppendDecode, AppendWindow)) and call.malformed is None and call.as_ is None
+
+
+_SIMPLER: dict[str, tuple[Any, ...]] = {
+    "look": ("every",),
+    "poison": (False,),
+    "stamp": ("code",),
+    "dtype": ("bf16",),
+    "batch": (1,),
+    "kv_heads": (1, 2),
+    "groups": (1, 2),
+    "head_dim": (64,),
+    "value_dim": (64,),
+    "seed": (0,),
+}
+_DEFAULTS = {a.name: a.default for a in attrs.fields(Config)}
+
+
+def _simpler_config(trace: Trace) -> Iterator[Trace]:
+    config = trace.config
+    for name, values in _SIMPLER.items():
+        value = getattr(config, name)
+        if value == _DEFAULTS[name]:
+            continue
+        for simpler in (_DEFAULTS[name], *values):
+            if simpler != value and not (name in ("kv_heads", "groups") and simpler > value):
+                yield evolve(trace, config=evolve(config, **{name: simpler}))
+    for window in _lower(config.window, 1):
+        yield evolve(trace, config=evolve(config, window=window))
+    for sinks in _lower(config.sinks, 0):
+        yield evolve(trace, config=evolve(config, sinks=sinks))
+
+
+def _simpler_calls(trace: Trace) -> Iterator[Trace]:
+    for i, call in enumerate(trace.calls):
+        for simpler in _simpler_call(call):
+            yield evolve(trace, calls=(*trace.calls[:i], simpler, *trace.calls[i + 1 :]))
+
+
+def _simpler_call(call: Call) -> Iterator[Call]:
+    if isinstance(call, (AppendDecode, AppendWindow)):
+        for name, plain in (("malformed", None), ("unread", False), ("array", False), ("window", None), ("as_", None)):
+            if getattr(call, name) != plain:
+                yield evolve(call, **{name: plain})
+        yield from (evolve(call, window=w) for w in _lower(call.window, 1))
+    if isinstance(call, FetchDense) and call.malformed is None:
+        yield AppendDecode(on=call.on) if call.length == 1 else AppendWindow(on=call.on, length=call.length)
+    if isinstance(call, (AppendWindow, FetchDense)):
+        yield from (evolve(call, length=n) for n in _lower(call.length, 1))
+    if isinstance(call, AppendWindow) and call.length == 1 and _plain(call):
+        yield AppendDecode(on=call.on)
+    if isinstance(call, Trim):
+        yield from [evolve(call, bypass=False)] if call.bypass else []
+        yield from (evolve(call, n=n) for n in (_lower(call.n, 1) if isinstance(call.n, int) and call.n > 0 else ()))
+        yield from [evolve(call, n=-1)] if isinstance(call.n, int) and call.n < -1 else []
+    if isinstance(call, OpenList) and len(call.layers) > 1:
+        yield from (evolve(call, layers=call.layers[:j] + call.layers[j + 1 :]) for j in range(len(call.layers)))
+
+
+def _lower_together(trace: Trace) -> Iterator[Trace]:
+    """Lower the window and every length by one."""
+    window = trace.config.window
+    if window is None or window <= 1:
+        return
+    calls = tuple(
+        evolve(c, length=c.length - 1) if isinstance(c, (AppendWindow, FetchDense)) and c.length > 1 else c
+        for c in trace.calls
+    )
+    yield evolve(
+        trace,
+        config=evolve(trace.config, window=window - 1, sinks=min(trace.config.sinks, max(0, window - 2))),
+        calls=calls,
+    )
+
+
+def _lower(value: int | None, least: int) -> Iterator[int]:
+    if value is None or value <= least:
+        return
+    yield from dict.fromkeys(n for n in (least, least + 1, value // 2, value - 1) if least <= n < value)
