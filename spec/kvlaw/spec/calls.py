@@ -6,9 +6,11 @@ and queries from token ids (``kvlaw.conformance.stamps``).  A call on a list act
 (ERR-8).
 """
 
+import math
+import re
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-from attrs import field, frozen, validators
+from attrs import Attribute, field, frozen, validators
 
 from kvlaw.spec.config import LayerSpec
 
@@ -16,7 +18,24 @@ Phase = Literal["decode", "window"]
 Malformed = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "two", "empty"]
 MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
 
+NAME = r"(?!(?:on|as)$)[A-Za-z_][A-Za-z0-9_.]*"
+"""What an object may be called: a word that the text form cannot take for anything else."""
+
+_SCHEMA = {"schema": {"pattern": f"^{NAME}$"}}
 _malformed = validators.optional(validators.in_(MALFORMED))
+
+
+def _is_name(_: object, attribute: "Attribute[str]", value: object) -> None:
+    if not isinstance(value, str) or not re.fullmatch(NAME, value):
+        field_name = attribute.name.rstrip("_")
+        raise ValueError(
+            f"{field_name!r} must be a word of letters, digits, '_' and '.', and not 'on' or 'as': {value!r}"
+        )
+
+
+def _is_finite(_: object, attribute: "Attribute[float]", value: float) -> None:
+    if not math.isfinite(value):
+        raise ValueError(f"{attribute.name!r} must be finite: {value}")
 
 
 @frozen(kw_only=True)
@@ -24,7 +43,7 @@ class BaseCall:
     """What every call has: the object that it acts on."""
 
     verb: ClassVar[str] = ""
-    on: str = "c0"
+    on: str = field(default="c0", validator=_is_name, metadata=_SCHEMA)
 
     @property
     def appends(self) -> int:
@@ -46,7 +65,7 @@ class Append(BaseCall):
     ``unread`` says that the read is never asked (READ-5), ``malformed`` spoils the tensors in one way (ERR-2 to ERR-4).
     """
 
-    as_: str | None = None
+    as_: str | None = field(default=None, validator=validators.optional(_is_name), metadata=_SCHEMA)
     window: int | None = None
     array: bool = False
     unread: bool = False
@@ -89,7 +108,7 @@ class FetchDense(BaseCall):
 
     verb: ClassVar[str] = "dense"
     length: int
-    as_: str | None = None
+    as_: str | None = field(default=None, validator=validators.optional(_is_name), metadata=_SCHEMA)
     malformed: Malformed | None = field(default=None, validator=_malformed)
 
     @property
@@ -107,7 +126,7 @@ class MakeMask(BaseCall):
     phase: Phase = field(default="window", validator=validators.in_(get_args(Phase)))
     window: int | None = None
     array: bool = False
-    as_: str | None = None
+    as_: str | None = field(default=None, validator=validators.optional(_is_name), metadata=_SCHEMA)
 
 
 @frozen(kw_only=True)
@@ -130,7 +149,7 @@ class Trim(BaseCall):
     """Drop the newest ``n`` positions; ``bypass`` lets a ring cut the newest columns of its last window (TRIM-11)."""
 
     verb: ClassVar[str] = "trim"
-    n: int | float
+    n: int | float = field(validator=_is_finite)
     bypass: bool = False
 
 
@@ -139,7 +158,7 @@ class Clone(BaseCall):
     """Make an independent cache that equals the source (OWN-2, OWN-3)."""
 
     verb: ClassVar[str] = "clone"
-    as_: str
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
 
 
 @frozen(kw_only=True)
@@ -147,7 +166,7 @@ class TakeState(BaseCall):
     """Hand out the cache's state: its arrays as they are now (OWN-4)."""
 
     verb: ClassVar[str] = "state"
-    as_: str
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
 
 
 @frozen(kw_only=True)
@@ -169,8 +188,8 @@ class OpenList(BaseCall):
     """Make a list of layers with the tensor shapes of the trace's configuration."""
 
     verb: ClassVar[str] = "list"
-    layers: tuple[LayerSpec, ...]
-    as_: str
+    layers: tuple[LayerSpec, ...] = field(validator=validators.min_len(1), metadata={"schema": {"minItems": 1}})
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
 
 
 Call: TypeAlias = (

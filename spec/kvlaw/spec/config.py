@@ -50,6 +50,11 @@ class LayerSpec:
         return "full" if self.kind == "full" else f"ring(window={self.window},sinks={self.sinks})"
 
 
+def _at_least(least: int, *, default: int) -> int:
+    """Make a field for a size; its bound is also written into the JSON Schema."""
+    return field(default=default, validator=validators.ge(least), metadata={"schema": {"minimum": least}})
+
+
 @frozen
 class Config(LayerSpec):
     """A trace's opening: the first cache ``c0``, the shapes of its tensors, and how the harness looks at it.
@@ -60,11 +65,11 @@ class Config(LayerSpec):
     """
 
     dtype: DType = field(default="bf16", validator=validators.in_(DTYPES))
-    batch: int = field(default=1, validator=validators.ge(1))
-    kv_heads: int = field(default=2, validator=validators.ge(1))
-    groups: int = field(default=2, validator=validators.ge(1))
-    head_dim: int = field(default=64, validator=validators.ge(32))
-    value_dim: int = field(default=64, validator=validators.ge(32))
+    batch: int = _at_least(1, default=1)
+    kv_heads: int = _at_least(1, default=2)
+    groups: int = _at_least(1, default=2)
+    head_dim: int = _at_least(32, default=64)
+    value_dim: int = _at_least(32, default=64)
     stamp: StampName = field(default="code", validator=validators.in_(get_args(StampName)))
     look: Look = field(default="every", validator=validators.in_(get_args(Look)))
     poison: bool = False

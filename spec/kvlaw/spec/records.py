@@ -59,8 +59,8 @@ class Record:
 
     ``before`` and ``after`` are the states of the cache acted upon.  ``live`` lists the ids that stand at positions
     0, 1, 2, ... of that cache after the step, by the answers that were given (appends, trims, resets); ``live_before``
-    the same before it.  ``handed`` tells handed-out arrays apart by name and digest.  ``layers`` has one record per layer
-    for a call on a list.
+    the same before it.  ``handed`` tells handed-out arrays apart by name and digest.  ``layers`` has one record per
+    layer for a call on a list.
     """
 
     call: Call | None
@@ -104,7 +104,7 @@ class Run:
         return evolve(self, steps=tuple(s for s in self.steps if s.call is not None and s.call.on == name))
 
 
-class Unobserved(Exception):  # noqa: N818  # a signal, not an error
+class Unobserved(Exception):
     """A law met a value that was not observed, so that it does not apply."""
 
 

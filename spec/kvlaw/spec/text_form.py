@@ -2,48 +2,35 @@
 
     ring window=8 sinks=0 ; window 12 ; trim 2 -> refused ; decode -> sees t6..t13 ; decode x5
 
-The opening names kind and configuration; each call is its verb, what it needs, then options: ``w=4`` (window argument),
-``array``, ``unread``, ``bypass``, ``malformed=heads``, ``on c1``, ``as r1``, ``x5`` (five such calls in a row).
-``list full + ring window=4 as l0`` opens layers.  ``look NAME``, ``attend NAME`` and ``drop NAME`` name their object.
-After ``->`` stands what is expected: ``refused``, ``ok``, a number (the answer), or claims joined by ``and``:
-``sees t6..t13`` (each query's set, queries parted by ``|``; one set alone means the last query), ``order t9,t2..t8``
-(the same in fetch order), ``holds t9,t2,_`` (stored columns, ``_`` spare), ``mask causal``, ``offset 13``, ``columns 8``,
-``size 8``, ``nbytes 64``, ``write_index 1``, ``bytes_per_token 64``, ``identity full``, ``storage dense``,
-``can_trim 0..3`` (exactly these counts; ``can_trim none``).
+Parts are parted by ``;`` or a new line; ``#`` opens a comment.  The opening names kind and configuration
+(``heads=4 D=64 Dv=32 dtype=f16 poison``); each call is its verb, what it needs, then options: ``w=4`` (window
+argument), ``array``, ``unread``, ``bypass``, ``malformed=heads``, ``on c1``, ``as r1``, ``x5`` (five in a row).
+``mask 3 decode`` asks for the mask of a decode; ``list full + ring window=4 as l0`` opens layers; ``look NAME``,
+``attend NAME`` and ``drop NAME`` name their object.  After ``->`` stands what is expected (``claims``), for a repeated
+call of its last one.  ``parse`` reads, ``write`` writes; what cannot be read is quoted in a ``TraceError``.
 """
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import attrs
 from attrs import field, frozen
 
-from kvlaw.spec.calls import CALLS, Call
+from kvlaw.spec.calls import CALLS, Call, OpenList
+from kvlaw.spec.claims import CLAIMS, MOST, Claim, format_tokens, parse_claims, parse_tokens, write_claims
 from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.structure import Json, written
 from kvlaw.spec.trace import Trace, TraceError, load
 
-_OPTIONS = {"w": "window", "heads": "kv_heads", "Dv": "value_dim", "D": "head_dim"}
+_SHORT = {"heads": "kv_heads", "Dv": "value_dim", "D": "head_dim"}
 _FLAGS = ("array", "unread", "bypass", "poison")
-_POSITIONAL = {
-    "window": "length",
-    "dense": "length",
-    "mask": "length",
+_FIRST = {
+    **dict.fromkeys(("window", "dense", "mask"), "length"),
+    **dict.fromkeys(("look", "attend", "drop"), "on"),
     "trim": "n",
-    "look": "on",
-    "attend": "on",
-    "drop": "on",
 }
-_NUMBERS = ("offset", "columns", "size", "nbytes", "write_index", "bytes_per_token")
-CLAIMS = ("refused", "ok", "answer", "sees", "order", "holds", "mask", "can_trim", "identity", "storage", *_NUMBERS)
-"""The claims that may stand after ``->``."""
-
-
-@frozen
-class Claim:
-    """One expectation of a hand-written trace: what is claimed, and its value in Python terms."""
-
-    what: str
-    value: Any = None
+"""What the first bare word behind a verb says."""
 
 
 @frozen
@@ -52,11 +39,11 @@ class Written:
 
     trace: Trace
     opening: tuple[Claim, ...] = ()
-    claims: tuple[tuple[Claim, ...], ...] = field(default=(), converter=tuple)
+    claims: tuple[tuple[Claim, ...], ...] = field(default=(), converter=tuple[tuple[Claim, ...], ...])
 
 
 def parse(text: str) -> Written:
-    """Read the text form; raise ``TraceError`` that names the part which cannot be read."""
+    """Read the text form; raise ``TraceError`` that quotes the part which cannot be read."""
     parts = [part.strip() for part in re.split(r";|\n", re.sub(r"#.*", "", text)) if part.strip()]
     if not parts:
         raise TraceError("an empty trace: it opens with a kind, such as 'ring window=8'")
@@ -65,184 +52,157 @@ def parse(text: str) -> Written:
     claims: list[tuple[Claim, ...]] = []
     for part in parts[1:]:
         body, expected = _split(part)
-        call, times = _parse_call(body)
+        call, times = parse_call(body)
         calls += [call] * times
         claims += [()] * (times - 1) + [expected]
-    return Written(Trace(_parse_config(opening), tuple(calls)), opening_claims, tuple(claims))
+    return Written(Trace(parse_config(opening), tuple(calls)), opening_claims, tuple(claims))
 
 
 def _split(part: str) -> tuple[str, tuple[Claim, ...]]:
     body, arrow, expected = part.partition("->")
-    if arrow and not expected.strip():
+    if not body.strip():
+        raise TraceError(f"{part!r}: a call must stand before '->'")
+    if not arrow:
+        return body.strip(), ()
+    if not expected.strip():
         raise TraceError(f"{part!r}: something must stand after '->', such as 'refused' or 'sees t1..t4'")
-    return body.strip(), tuple(_claim(x.strip(), part) for x in re.split(r"\band\b", expected)) if arrow else ()
+    try:
+        return body.strip(), parse_claims(expected)
+    except TraceError as error:
+        raise TraceError(f"{part!r}: {error}") from None
 
 
-def _claim(text: str, part: str) -> Claim:
-    what, _, rest = text.partition(" ")
-    if text in ("refused", "ok"):
-        return Claim(text)
-    if re.fullmatch(r"-?\d+", text):
-        return Claim("answer", int(text))
-    if what in ("sees", "order"):
-        return Claim(what, tuple(parse_tokens(piece) for piece in rest.split("|")))
-    if what == "holds":
-        return Claim(what, parse_tokens(rest))
-    if what == "can_trim":
-        return Claim(what, () if rest.strip() == "none" else _numbers(rest))
-    if what in _NUMBERS and re.fullmatch(r"\d+", rest.strip()):
-        return Claim(what, int(rest))
-    if what in ("mask", "identity", "storage") and rest:
-        return Claim(what, rest.strip())
-    raise TraceError(f"{part!r}: cannot read the expectation {text!r}; it may claim {', '.join(CLAIMS)}")
+def parse_config(text: str) -> Config:
+    """Read the opening of a trace: ``ring window=8 sinks=2 dtype=f16``."""
+    return load(Config, _layer(text.split(), text), f"{text!r}")
 
 
-def parse_tokens(text: str) -> tuple[int, ...]:
-    """Read token ids: ``t1,t2,t7..t9``; ``_`` is a spare column (0), ``nothing`` the empty set."""
-    ids: list[int] = []
-    for piece in filter(None, re.split(r"[,\s]+", text.strip())):
-        if piece in ("_", "nothing"):
-            ids += [0] if piece == "_" else []
-        elif match := re.fullmatch(r"t(\d+)(?:\.\.t?(\d+))?", piece):
-            ids += range(int(match[1]), int(match[2] or match[1]) + 1)
-        else:
-            raise TraceError(f"{piece!r} is no token: write t4, t4..t9 or _")
-    return tuple(ids)
-
-
-def format_tokens(ids: "tuple[int, ...] | list[int]") -> str:
-    """Write token ids in runs: ``t1,t7..t9``; 0 is a spare or unknown column (``_``)."""
-    runs: list[list[int]] = []
-    for token in ids:
-        if runs and token > 1 and runs[-1][-1] == token - 1 and runs[-1][0] > 0:
-            runs[-1].append(token)
-        else:
-            runs.append([token])
-    return ",".join(_run(run) for run in runs) or "nothing"
-
-
-def _run(run: list[int]) -> str:
-    if run[0] <= 0:
-        return "_"
-    return f"t{run[0]}" if len(run) == 1 else f"t{run[0]}..t{run[-1]}"
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    numbers: list[int] = []
-    for piece in filter(None, re.split(r"[,\s]+", text)):
-        low, _, high = piece.partition("..")
-        numbers += range(int(low), int(high or low) + 1)
-    return tuple(numbers)
-
-
-def _parse_config(text: str) -> Config:
-    words = text.split()
-    data: dict[str, Any] = {"kind": words[0]}
+def _layer(words: Sequence[str], part: str) -> Json:
+    if not words:
+        raise TraceError(f"{part!r}: a layer is missing: write full, or ring window=4")
+    data: Json = {"kind": words[0]}
     for word in words[1:]:
-        data |= _option(word, text)
-    return load(Config, data, f"{text!r}")
+        _add(data, *_option(word, part), part)
+    return data
 
 
-def _option(word: str, part: str) -> dict[str, Any]:
+def _option(word: str, part: str) -> tuple[str, object]:
     name, equals, value = word.partition("=")
     if not equals and word in _FLAGS:
-        return {word: True}
-    if not equals or not value:
+        return word, True
+    if not equals or not value or not name:
         raise TraceError(f"{part!r}: cannot read {word!r}; options are written name=value")
-    return {_OPTIONS.get(name, name): _scalar(value)}
+    return ("window" if name == "w" else _SHORT.get(name, name)), _scalar(value)
 
 
-def _scalar(value: str) -> Any:
-    if re.fullmatch(r"-?\d+", value):
+def _add(data: Json, name: str, value: object, part: str) -> None:
+    if name in data:
+        raise TraceError(f"{part!r}: {name} is given twice")
+    data[name] = value
+
+
+def _scalar(value: str) -> object:
+    if re.fullmatch(r"-?\d{1,4000}", value):  # Python itself refuses to read integers of more than 4,300 digits
         return int(value)
-    if re.fullmatch(r"-?\d+\.\d+", value):
+    if re.fullmatch(r"-?\d+(\.\d+|e[-+]?\d+|\.\d+e[-+]?\d+)", value):
         return float(value)
-    return {"true": True, "false": False, "none": None}.get(value, value)
+    constants: dict[str, object] = {"true": True, "false": False, "none": None}
+    return constants.get(value, value)
 
 
-def _parse_call(text: str) -> tuple[Call, int]:
+def parse_call(text: str) -> tuple[Call, int]:
+    """Read one call without what is expected of it, and how often it is made (``x5``)."""
     verb, *words = text.split()
     if verb not in CALLS:
         raise TraceError(f"{text!r}: unknown call {verb!r}; known are {', '.join(CALLS)}")
-    data: dict[str, Any] = {}
+    data: Json = {}
+    if verb == OpenList.verb:
+        data["layers"], words = _layers(words, text)
     times = 1
-    if verb == "list":
-        layers, words = _layers(words, text)
-        data["layers"] = layers
     while words:
         word = words.pop(0)
-        if word in ("on", "as") and words:
-            data[word] = words.pop(0)
+        if _FIRST.get(verb) == "on" and "on" not in data and "=" not in word and word not in ("on", "as"):
+            data["on"] = word
+        elif word in ("on", "as") and words:
+            _add(data, word, words.pop(0), text)
         elif re.fullmatch(r"x\d+", word):
-            times = int(word[1:])
-        elif verb in _POSITIONAL and _POSITIONAL[verb] not in data and "=" not in word and word not in _FLAGS:
-            data[_POSITIONAL[verb]] = word if _POSITIONAL[verb] == "on" else _scalar(word)
+            times = _times(word, text)
+        elif verb in _FIRST and _FIRST[verb] not in data and "=" not in word and word not in _FLAGS:
+            data[_FIRST[verb]] = _scalar(word)
         elif verb == "mask" and word in ("decode", "window"):
-            data["phase"] = word
+            _add(data, "phase", word, text)
         else:
-            data |= _option(word, text)
-    return load(CALLS[verb], data, f"{text!r}"), times
+            _add(data, *_option(word, text), text)
+    return cast("Call", load(cast("type[Any]", CALLS[verb]), data, f"{text!r}")), times
 
 
-def _layers(words: list[str], part: str) -> tuple[list[Any], list[str]]:
+def _times(word: str, part: str) -> int:
+    digits = word.removeprefix("x").lstrip("0")
+    if not digits or len(digits) >= len(str(MOST)):
+        raise TraceError(f"{part!r}: {word!r} is no number of repetitions from 1 to {MOST - 1:,}")
+    return int(digits)
+
+
+def _layers(words: list[str], part: str) -> tuple[list[Json], list[str]]:
     end = next((i for i, word in enumerate(words) if word in ("as", "on")), len(words))
-    layers: list[Any] = []
-    for piece in " ".join(words[:end]).split("+"):
-        kind, *options = piece.split()
-        layer: dict[str, Any] = {"kind": kind}
-        for word in options:
-            layer |= _option(word, part)
-        layers.append(layer)
+    layers = [_layer(piece.split(), part) for piece in " ".join(words[:end]).split("+")]
     return layers, words[end:]
+
+
+def write(trace: Trace | Written) -> str:
+    """Write a trace on one line, with its claims if it has any; equal calls in a row are written once with ``xN``."""
+    told = trace if isinstance(trace, Written) else Written(trace)
+    calls = told.trace.calls
+    claims = told.claims or ((),) * len(calls)
+    parts = [_with_claims(write_config(told.trace.config), told.opening)]
+    start = 0
+    for index, call in enumerate(calls):
+        last = index + 1 == len(calls) or calls[index + 1] != call or bool(claims[index])
+        if last:
+            times = index + 1 - start
+            parts.append(_with_claims(write_call(call) + (f" x{times}" if times > 1 else ""), claims[index]))
+            start = index + 1
+    return " ; ".join(parts)
+
+
+def _with_claims(text: str, claims: Sequence[Claim]) -> str:
+    return f"{text} -> {write_claims(claims)}" if claims else text
 
 
 def write_config(config: Config) -> str:
     """Write the opening of a trace."""
+    names = {full: short for short, full in _SHORT.items()}
     text = [config.describe()]
     for attribute in attrs.fields(Config):
         value = getattr(config, attribute.name)
-        if attribute.name in ("kind", "window", "sinks") or value == attribute.default:
-            continue
-        name = {v: k for k, v in _OPTIONS.items() if k != "w"}.get(attribute.name, attribute.name)
-        text.append(name if value is True else f"{name}={value}")
+        if attribute.name not in ("kind", "window", "sinks") and value != attribute.default:
+            text.append(_write_option(names.get(attribute.name, str(attribute.name)), value))
     return " ".join(text)
 
 
 def write_call(call: Call) -> str:
     """Write one call."""
-    positional = _POSITIONAL.get(call.verb)
-    text: list[str] = [call.verb]
-    tail: list[str] = []
-    if call.verb == "list":
-        text.append(" + ".join(layer.describe() for layer in call.layers))  # type: ignore[union-attr] # only a list has layers
-    elif positional:
-        text.append(str(getattr(call, positional)))
+    first = _FIRST.get(call.verb)
+    text = [call.verb]
+    if isinstance(call, OpenList):
+        text.append(" + ".join(layer.describe() for layer in call.layers))
+    elif first is not None:
+        text.append(str(getattr(call, first)))
+    options: list[str] = []
+    names: list[str] = []
     for attribute in attrs.fields(type(call)):
         value = getattr(call, attribute.name)
-        if attribute.name in (positional, "layers") or value == attribute.default:
+        if attribute.name in (first, "layers") or value == attribute.default:
             continue
-        tail.append(_written_option(attribute.name, value))
-    return " ".join(text + sorted(tail, key=lambda word: word.startswith(("on ", "as "))))
-
-
-def _written_option(name: str, value: Any) -> str:
-    if name in ("on", "as_"):
-        return f"{name.rstrip('_')} {value}"
-    if name == "phase":
-        return str(value)
-    return name if value is True else f"{'w' if name == 'window' else name}={value}"
-
-
-def write(trace: Trace) -> str:
-    """Write a whole trace on one line; equal calls in a row are written once with ``xN``."""
-    parts: list[tuple[str, int]] = []
-    for call in trace.calls:
-        text = write_call(call)
-        if parts and parts[-1][0] == text:
-            parts[-1] = (text, parts[-1][1] + 1)
+        if attribute.name in ("on", "as_"):
+            names.append(f"{written(attribute.name)} {value}")
         else:
-            parts.append((text, 1))
-    return " ; ".join([write_config(trace.config), *(t if n == 1 else f"{t} x{n}" for t, n in parts)])
+            options.append(str(value) if attribute.name == "phase" else _write_option(str(attribute.name), value))
+    return " ".join(text + options + names)
+
+
+def _write_option(name: str, value: object) -> str:
+    return name if value is True else f"{'w' if name == 'window' else name}={value}"
 
 
 __all__ = [
@@ -252,8 +212,12 @@ __all__ = [
     "Written",
     "format_tokens",
     "parse",
+    "parse_call",
+    "parse_claims",
+    "parse_config",
     "parse_tokens",
     "write",
     "write_call",
+    "write_claims",
     "write_config",
 ]

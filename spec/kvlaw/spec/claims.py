@@ -1,0 +1,172 @@
+"""What a hand-written trace expects behind ``->``: claims, and how tokens and claims are read and written.
+
+    refused | ok | 2 (the answer) | sees t6..t13 | order t9,t2..t8 | holds t9,t2,_ | mask causal | can_trim 0..3
+    offset 13 | columns 8 | size 8 | nbytes 64 | write_index 1 | bytes_per_token 64 | identity full | storage dense
+
+Claims are joined by ``and``.  Tokens are written ``t4``, runs ``t4..t9``, a spare column ``_``, no token at all
+``nothing``; the sets of several queries are parted by ``|``.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from kvlaw.spec.structure import TraceError
+
+MOST = 1_000_000
+"""The most tokens, counts or repetitions that one range may write out."""
+
+NUMBERS = ("offset", "columns", "size", "nbytes", "write_index", "bytes_per_token")
+MASKS = ("none", "causal", "array")
+CLAIMS = ("refused", "ok", "answer", "sees", "order", "holds", "mask", "can_trim", "identity", "storage", *NUMBERS)
+"""The claims that may stand after ``->`` (an answer is written as the bare number)."""
+
+
+@frozen
+class Claim:
+    """One expectation of a hand-written trace.
+
+    ``value`` is a number for ``answer`` and the numbers, a word for mask, identity and storage, a tuple of ids for
+    ``holds``, of counts for ``can_trim``, of one tuple of ids per query for ``sees`` and ``order``, else None.
+    """
+
+    what: str
+    value: Any = None
+
+
+def parse_claims(text: str) -> tuple[Claim, ...]:
+    """Read what stands behind ``->``; raise ``TraceError`` that quotes the claim which cannot be read."""
+    return tuple(_parse_claim(piece.strip()) for piece in re.split(r"\band\b", text))
+
+
+def _parse_claim(text: str) -> Claim:
+    if text in ("refused", "ok"):
+        return Claim(text)
+    if re.fullmatch(r"-?\d{1,18}", text):
+        return Claim("answer", int(text))
+    what, _, rest = text.partition(" ")
+    reader = _READERS.get(what)
+    if reader is None or not rest.strip():
+        raise TraceError(f"cannot read the expectation {text!r}; it may claim {', '.join(CLAIMS)}")
+    return Claim(what, reader(rest.strip(), text))
+
+
+def _sets(text: str, _: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(parse_tokens(piece) for piece in text.split("|"))
+
+
+def _tokens(text: str, _: str) -> tuple[int, ...]:
+    return parse_tokens(text)
+
+
+def _counts(text: str, claim: str) -> tuple[int, ...]:
+    if text == "none":
+        return ()
+    counts: list[int] = []
+    for piece in _pieces(text):
+        match = re.fullmatch(r"(\d{1,18})(?:\.\.(\d{1,18}))?", piece)
+        if match is None:
+            raise TraceError(f"{claim!r}: {piece!r} is no count: write 0..3, or 0,2, or none")
+        counts += _range(match[1], match[2], piece)
+    return tuple(counts)
+
+
+def _number(text: str, claim: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text):
+        raise TraceError(f"{claim!r}: {text!r} is no number")
+    return int(text)
+
+
+def _mask(text: str, claim: str) -> str:
+    if text not in MASKS:
+        raise TraceError(f"{claim!r}: a mask is one of {', '.join(MASKS)}")
+    return text
+
+
+def _word(text: str, claim: str) -> str:
+    if len(text.split()) != 1:
+        raise TraceError(f"{claim!r}: one word is wanted")
+    return text
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "sees": _sets,
+    "order": _sets,
+    "holds": _tokens,
+    "can_trim": _counts,
+    "mask": _mask,
+    "identity": _word,
+    "storage": _word,
+    **dict.fromkeys(NUMBERS, _number),
+}
+
+
+def parse_tokens(text: str) -> tuple[int, ...]:
+    """Read token ids: ``t1,t2,t7..t9``; ``_`` is a spare column (0), ``nothing`` the empty set."""
+    if text.strip() == "nothing":
+        return ()
+    ids: list[int] = []
+    for piece in _pieces(text):
+        match = re.fullmatch(r"t([1-9]\d{0,17})(?:\.\.t?([1-9]\d{0,17}))?", piece)
+        if match is None and piece != "_":
+            raise TraceError(f"{piece!r} is no token: write t4, t4..t9, _ or nothing; ids start at 1")
+        ids += [0] if match is None else _range(match[1], match[2], piece)
+    if not ids:
+        raise TraceError("no token is named: write t4, t4..t9, _ or nothing")
+    return tuple(ids)
+
+
+def _pieces(text: str) -> list[str]:
+    return [piece for piece in re.split(r"[,\s]+", text) if piece]
+
+
+def _range(low: str, high: str | None, piece: str) -> range:
+    first, last = int(low), int(high or low)
+    if not first <= last < first + MOST:
+        raise TraceError(f"{piece!r}: a range goes up, by at most {MOST:,}")
+    return range(first, last + 1)
+
+
+def format_tokens(ids: Sequence[int]) -> str:
+    """Write token ids in runs: ``t1,t7..t9``; 0 is a spare or unknown column (``_``), no ids are ``nothing``."""
+    return _runs(ids, "t", "nothing")
+
+
+def _runs(numbers: Sequence[int], letter: str, empty: str) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        spare = letter and number <= 0
+        if runs and not spare and runs[-1][-1] == number - 1 and not (letter and runs[-1][-1] <= 0):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(_run(run, letter) for run in runs) or empty
+
+
+def _run(run: list[int], letter: str) -> str:
+    if letter and run[0] <= 0:
+        return "_"
+    return f"{letter}{run[0]}" if len(run) == 1 else f"{letter}{run[0]}..{letter}{run[-1]}"
+
+
+def write_claims(claims: Sequence[Claim]) -> str:
+    """Write claims as they stand behind ``->``."""
+    return " and ".join(_write_claim(claim) for claim in claims)
+
+
+def _write_claim(claim: Claim) -> str:
+    match claim.what:
+        case "refused" | "ok":
+            return claim.what
+        case "answer":
+            return str(claim.value)
+        case "sees" | "order":
+            return f"{claim.what} {' | '.join(format_tokens(ids) for ids in claim.value)}"
+        case "holds":
+            return f"holds {format_tokens(claim.value)}"
+        case "can_trim":
+            return f"can_trim {_runs(claim.value, '', 'none')}"
+        case _:
+            return f"{claim.what} {claim.value}"

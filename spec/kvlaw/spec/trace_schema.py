@@ -1,0 +1,71 @@
+"""The JSON Schema of a trace (draft 2020-12), made from the classes themselves.
+
+``python -m kvlaw.spec.trace_schema`` prints what ``schema/trace.json`` must hold.  The loader is the stricter of the
+two: JSON Schema takes 4.0 for an integer, and whether a configuration or a count is possible is the law's question.
+"""
+
+import json
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import attrs
+
+from kvlaw.spec.calls import CALLS
+from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.structure import Json, written
+
+VERSION: Literal[1] = 1
+FREE_FIELDS = ("id", "note", "expect", "target")
+"""Fields of a stored trace that only people and the failure store read: any value."""
+
+_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}
+
+
+def trace_schema() -> Json:
+    """Describe a trace as a JSON Schema."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kvlaw trace",
+        "description": "A configuration and the calls made on it.",
+        "type": "object",
+        "properties": {
+            "version": {"const": VERSION},
+            "config": {"$ref": "#/$defs/config"},
+            "calls": {"type": "array", "items": {"oneOf": [{"$ref": f"#/$defs/{verb}"} for verb in CALLS]}},
+            **{name: {} for name in FREE_FIELDS},
+        },
+        "required": ["config"],
+        "additionalProperties": False,
+        "$defs": {
+            "config": _object(Config),
+            "layer": _object(LayerSpec),
+            **{verb: _object(kind, {"call": {"const": verb}}) for verb, kind in CALLS.items()},
+        },
+    }
+
+
+def _object(kind: type[Any], extra: Mapping[str, Json] | None = None) -> Json:
+    fields = attrs.fields(kind)
+    named = extra or {}
+    return {
+        "description": str(kind.__doc__).partition("\n")[0],
+        "type": "object",
+        "properties": {**named, **{written(a.name): _value(a.type) | a.metadata.get("schema", {}) for a in fields}},
+        "required": [*named, *(written(a.name) for a in fields if a.default is attrs.NOTHING)],
+        "additionalProperties": False,
+    }
+
+
+def _value(kind: Any) -> Json:
+    if get_origin(kind) is tuple:
+        return {"type": "array", "items": {"$ref": "#/$defs/layer"}}
+    if get_origin(kind) is Literal:
+        return {"enum": list(get_args(kind))}
+    if get_args(kind):
+        return {"anyOf": [_value(option) for option in get_args(kind)]}
+    return {"type": _TYPES[kind]}
+
+
+if __name__ == "__main__":
+    print(json.dumps(trace_schema(), indent=2))  # noqa: T201  # its output is the file
