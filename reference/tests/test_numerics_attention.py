@@ -17,6 +17,7 @@ from kvlaw.reference.numerics import (
     family,
     lowest,
 )
+from kvlaw.reference.numerics.exponential import exponential
 
 NAN, INF = float("nan"), float("inf")
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -99,11 +100,13 @@ def test_a_sink_is_taken_by_query_head(dtype: DType) -> None:
     assert np.abs(decode(output[:, 1::2], dtype)).max() < 1e-20
 
 
-@pytest.mark.parametrize(("dtype", "below_half_a_step"), [("bf16", 2**-9), ("f16", 2**-12)])
-def test_the_scale_is_rounded_to_the_format_first(dtype: DType, below_half_a_step: float) -> None:
-    queries, keys, values = operands(dtype)
-    by_one = attend(queries, keys, values, scale=1.0, mask=None, dtype=dtype)
-    assert np.array_equal(attend(queries, keys, values, scale=1 + below_half_a_step, mask=None, dtype=dtype), by_one)
+@pytest.mark.parametrize(("dtype", "spacing"), [("bf16", 2**-7), ("f16", 2**-10)])
+def test_the_scale_is_rounded_to_the_format_first(dtype: DType, spacing: float) -> None:
+    # The scale 1 + 0.45 u is rounded to 1. Unrounded, it would move 1.5 by 0.67 u, and so to the next number.
+    queries, keys, values = head([[1.5, 0]], dtype), head([[2**10, 0]], dtype), head([[1, -4]], dtype)
+    sinks = encode(np.array([1.5 * 2**10]), dtype)
+    output = attend(queries, keys, values, scale=1 + 0.45 * spacing, mask=None, dtype=dtype, sink_logits=sinks)
+    assert decode(output, dtype).tolist() == [[[[0.5, -2.0]]]]
 
 
 @pytest.mark.parametrize(("dtype", "spacing"), [("bf16", 2**-7), ("f16", 2**-10)])
@@ -131,6 +134,24 @@ def test_weights_are_rounded_before_they_meet_the_values(dtype: DType, expected:
     queries, keys, values = head([[0, 0]], dtype), head([[1, 1]] * 3, dtype), head([[5], [0], [0]], dtype)
     output = attend(queries, keys, values, scale=1.0, mask=None, dtype=dtype)
     assert decode(output, dtype).tolist() == [[[[expected]]]]
+
+
+@pytest.mark.parametrize(("dtype", "spacing"), [("bf16", 2**-7), ("f16", 2**-10)])
+def test_a_score_is_rounded_after_an_additive_mask(dtype: DType, spacing: float) -> None:
+    # 2^10 + 2^10 * u / 4 is rounded to 2^10, the score of the other key.
+    queries, keys, values = head([[2**10]], dtype), head([[1], [1]], dtype), head([[1, 0], [0, 1]], dtype)
+    mask = encode(np.array([[2**10 * spacing / 4, 0]]), dtype)
+    output = attend(queries, keys, values, scale=1.0, mask=mask, dtype=dtype)
+    assert decode(output, dtype).tolist() == [[[[0.5, 0.5]]]]
+
+
+def test_the_sink_is_the_first_term_of_the_sum() -> None:
+    # Each of 64 keys has a power of e^-17.4 < 2^-25, too small for float32 to add to the sink's 1: the
+    # sum remains 1. Keys first, it would be 1 + 64 * 2^-25.1, and the weights smaller.
+    keys, values = head([[-17.4]] * 64, "f32"), head([[1.0]] + [[0.0]] * 63, "f32")
+    sinks = encode(np.array([0.0]), "f32")
+    output = attend(head([[1.0]], "f32"), keys, values, scale=1.0, mask=None, dtype="f32", sink_logits=sinks)
+    assert decode(output, "f32")[0, 0, 0, 0] == exponential(np.array([-17.4], np.float32))[0]
 
 
 # Equalities -----------------------------------------------------------------------------------------------------------
