@@ -21,6 +21,7 @@ from typing import Generic, Literal, TypeVar
 from attrs import evolve, frozen
 
 from kvlaw.reference.index_state import STEP, Full, Ring, State, active, history, temporal_column
+from kvlaw.spec.cite import clause
 
 Phase = Literal["decode", "window"]
 """How an append was named; the name decides, not its length: a one-token window concatenates."""
@@ -52,6 +53,7 @@ class Plan(Generic[StateT]):
 # Decode of a ring: in place.
 
 
+@clause("RING-7")
 def added_columns(ring: Ring) -> int:
     """Count the zero columns that a decode adds because the write index has reached the end of a buffer below W."""
     if ring.rotated or ring.write_index < ring.columns:
@@ -59,21 +61,25 @@ def added_columns(ring: Ring) -> int:
     return max(0, min(STEP, ring.window - ring.columns))
 
 
+@clause("RING-6")
 def overshoot(ring: Ring) -> int:
     """Count the oldest unpinned columns beyond W, left by a window, that the next decode drops first."""
     return max(0, ring.columns - ring.window)
 
 
+@clause("RING-2", "RING-3")
 def decode_column(ring: Ring) -> int:
     """Give the column that a decode writes: the write index, wrapped to the first unpinned column at W."""
     return ring.sinks if ring.write_index >= ring.window else ring.write_index
 
 
+@clause("RING-6", "RING-12")
 def decode_source(ring: Ring, column: int) -> int:
     """Give the column before a decode whose data lies at `column` after its overshoot was dropped."""
     return column if column < ring.sinks else column + overshoot(ring)
 
 
+@clause("RING-9", "POS-2", "POS-3")
 def after_decode(ring: Ring) -> Ring:
     """Give the state after a decode."""
     return evolve(
@@ -86,6 +92,7 @@ def after_decode(ring: Ring) -> Ring:
     )
 
 
+@clause("RING-2", "RING-3", "RING-6", "RING-7", "VIS-7", "READ-1")
 def plan_decode(ring: Ring) -> Plan[Ring]:
     """Plan the append of one position in place: grow or drop the overshoot, wrap, write; fetch in physical order."""
     after = after_decode(ring)
@@ -103,18 +110,21 @@ def plan_decode(ring: Ring) -> Plan[Ring]:
 # Window of a ring: concatenated to the newest history.
 
 
+@clause("RING-4", "RING-12", "RING-15")
 def block_source(ring: Ring, index: int) -> int:
     """Give the column before a window whose data lies at `index`, in [0, history), after it: sinks, then the newest."""
     dropped = active(ring) - history(ring)
     return temporal_column(ring, index if index < ring.sinks else index + dropped)
 
 
+@clause("RING-4", "RING-5", "RING-9", "POS-2", "POS-3")
 def after_block(ring: Ring, length: int) -> Ring:
     """Give the state after a window of `length` positions: temporal order, no spare columns."""
     columns = history(ring) + length
     return evolve(ring, columns=columns, write_index=columns, rotated=False, offset=ring.offset + length, block=length)
 
 
+@clause("RING-4", "RING-5", "VIS-7", "READ-1")
 def plan_block(ring: Ring, length: int) -> Plan[Ring]:
     """Plan the append of a window of `length` >= 1 positions: lay the history out in temporal order, concatenate."""
     kept = tuple(block_source(ring, index) for index in range(history(ring)))
@@ -132,17 +142,20 @@ def plan_block(ring: Ring, length: int) -> Plan[Ring]:
 # Growing cache.
 
 
+@clause("GROW-3")
 def capacity_for(positions: int) -> int:
     """Give the smallest multiple of STEP that holds `positions`."""
     return -(-positions // STEP) * STEP
 
 
+@clause("GROW-1", "GROW-3", "POS-2")
 def after_full(full: Full, length: int) -> Full:
     """Give the state of a growing cache after an append of `length` positions."""
     offset = full.offset + length
     return Full(columns=full.columns if offset <= full.columns else capacity_for(offset), offset=offset)
 
 
+@clause("GROW-1", "GROW-2", "GROW-3")
 def full_plan(full: Full, length: int) -> Plan[Full]:
     """Plan an append of `length` >= 1 positions to a growing cache: if they do not fit, cut stale columns and grow."""
     after = after_full(full, length)
@@ -159,6 +172,7 @@ def full_plan(full: Full, length: int) -> Plan[Full]:
 # Trims.
 
 
+@clause("TRIM-6")
 def can_trim(state: State, count: int) -> bool:
     """Tell whether the newest `count` positions can be dropped: a ring only while nothing was ever evicted."""
     if isinstance(state, Ring) and state.offset >= state.window:
@@ -166,6 +180,7 @@ def can_trim(state: State, count: int) -> bool:
     return 0 <= count <= state.offset
 
 
+@clause("TRIM-1", "TRIM-2", "TRIM-10", "POS-4")
 def plan_trim(state: StateT, count: int) -> StateT:
     """Give the state after a trim that `can_trim` allows; no data moves, the dropped columns become spare."""
     if isinstance(state, Full):
@@ -174,11 +189,13 @@ def plan_trim(state: StateT, count: int) -> StateT:
     return evolve(state, write_index=state.write_index - count, offset=state.offset - count, block=block)
 
 
+@clause("TRIM-11", "TRIM-12")
 def can_bypass(ring: Ring, count: int) -> bool:
     """Tell whether `count` positions at the end of the newest window can be cut off the buffer."""
     return 0 <= count <= ring.block
 
 
+@clause("TRIM-11", "POS-4")
 def plan_bypass(ring: Ring, count: int) -> Ring:
     """Give the state after a bypass trim that `can_bypass` allows: the last `count` columns are cut off."""
     return evolve(
@@ -193,6 +210,7 @@ def plan_bypass(ring: Ring, count: int) -> Ring:
 # Memory.
 
 
+@clause("RING-9", "GROW-3")
 def max_columns(state: State, length: int, phase: Phase) -> int:
     """Bound the columns allocated after an append of `length` positions to `state`."""
     if isinstance(state, Full):

@@ -15,6 +15,8 @@ Source: `geometry.md` sections 1, 2 and 6. Nothing here is refused: `index_plans
 
 from attrs import frozen
 
+from kvlaw.spec.cite import clause
+
 STEP = 256
 """Columns that one allocation adds: the ring adds at most STEP, the growing cache rounds up to a multiple of STEP."""
 
@@ -61,16 +63,19 @@ def active(ring: Ring) -> int:
     return ring.window if ring.rotated else ring.write_index
 
 
+@clause("POS-6")
 def live(ring: Ring) -> int:
     """Count the newest positions that a reader is owed, sinks included."""
     return min(ring.offset, ring.window)
 
 
+@clause("RING-4")
 def history(ring: Ring) -> int:
     """Count the columns that a window keeps from before it: all that its first query may see."""
     return min(active(ring), ring.window - 1)
 
 
+@clause("RING-3", "VIS-7")
 def temporal_index(ring: Ring, column: int) -> int:
     """Give the place in temporal order of a physical column in [0, active)."""
     if not ring.rotated or column < ring.sinks:
@@ -80,6 +85,7 @@ def temporal_index(ring: Ring, column: int) -> int:
     return column + ring.window - ring.write_index
 
 
+@clause("RING-3", "VIS-7")
 def temporal_column(ring: Ring, index: int) -> int:
     """Give the physical column of a place in temporal order, index in [0, active); the inverse of `temporal_index`."""
     if not ring.rotated or index < ring.sinks:
@@ -93,6 +99,7 @@ def temporal_columns(ring: Ring) -> tuple[int, ...]:
     return tuple(temporal_column(ring, index) for index in range(active(ring)))
 
 
+@clause("RING-1", "RING-13")
 def column_position(ring: Ring, column: int) -> int | None:
     """Give the position that a physical column holds, or None for a spare column."""
     if not 0 <= column < active(ring):
@@ -101,6 +108,7 @@ def column_position(ring: Ring, column: int) -> int | None:
     return index if index < ring.sinks else ring.offset - active(ring) + index
 
 
+@clause("RING-1", "RING-13")
 def position_column(ring: Ring, position: int) -> int | None:
     """Give the physical column that holds a position, or None if the ring holds it no more or not yet."""
     if 0 <= position < min(ring.sinks, active(ring)):

@@ -1,7 +1,9 @@
 """Proofs that the integer rules of `kvlaw.reference.index` hold for every window, sink count, length and history.
 
 * `registry`: what a lemma is, and the decorators that register one and its twin.
-* `lemmas_positions`, `lemmas_appends`, `lemmas_visibility`, `lemmas_trims`: the lemmas, each followed by its twin.
+* `lemmas_positions`, `lemmas_slots`: a ring at rest. `lemmas_decode`, `lemmas_window`: appends. `lemmas_visibility`,
+  `lemmas_window_masks`: masks and fetches. `lemmas_trims`, `lemmas_bypass`: trims. `lemmas_full`: growing caches.
+  Each lemma is followed by its twin.
 * `lemmas`: all of them, as `LEMMAS`.
 * `worker`, `runner`: CrossHair on one claim at a time, in processes of its own; `runner.run` gives the results.
 

@@ -1,9 +1,29 @@
-"""All lemmas, in the order of their modules: positions, appends, visibility, trims."""
+"""All lemmas, in the order of their modules."""
 
-from kvlaw.conformance.proofs import lemmas_appends, lemmas_positions, lemmas_trims, lemmas_visibility
+from kvlaw.conformance.proofs import (
+    lemmas_bypass,
+    lemmas_decode,
+    lemmas_full,
+    lemmas_positions,
+    lemmas_slots,
+    lemmas_trims,
+    lemmas_visibility,
+    lemmas_window,
+    lemmas_window_masks,
+)
 from kvlaw.conformance.proofs.registry import REGISTERED, Lemma
 
-MODULES = (lemmas_positions, lemmas_appends, lemmas_visibility, lemmas_trims)
+MODULES = (
+    lemmas_positions,
+    lemmas_slots,
+    lemmas_decode,
+    lemmas_window,
+    lemmas_full,
+    lemmas_visibility,
+    lemmas_window_masks,
+    lemmas_trims,
+    lemmas_bypass,
+)
 
 LEMMAS: tuple[Lemma, ...] = tuple(
     found for module in MODULES for found in REGISTERED.values() if found.claim.function.__module__ == module.__name__

@@ -1,11 +1,10 @@
-"""Lemmas on trims: what a trim and a bypass trim drop and spare, and why a ring below W has never evicted anything.
+"""Lemmas on trims of a ring: what is dropped and spared, and why a ring below W has never evicted anything.
 
 Eviction is not stored. The lemmas `..._the_eviction_bound` carry one more relation through every operation: if any
 position was ever dropped for a newer one (`evicted`), then `offset - block >= W`. A trim is allowed while `offset < W`.
 """
 
-# ruff: noqa: ARG001, F401 -- a twin has all parameters of its lemma; contracts use names that the code does not
-# pyright: reportUnusedImport=false
+# ruff: noqa: ARG001 -- a twin has all parameters of its lemma
 
 from kvlaw.conformance.proofs.registry import lemma, twin_of
 from kvlaw.reference.index import (
@@ -26,7 +25,6 @@ from kvlaw.reference.index import (
     plan_bypass,
     plan_trim,
     position_column,
-    visible,
 )
 
 
@@ -263,136 +261,15 @@ def append_after_a_trim_behind_the_tail(ring: Ring, count: int, position: int) -
     return decode_column(plan_trim(ring, count)) == decode_column(ring)
 
 
-@lemma("TRIM-11", "POS-4")
-def bypass_keeps_the_invariant(ring: Ring, count: int) -> bool:
-    """Lead every ring to a valid ring, `count` positions back, whose write index is where the buffer ends.
-
-    pre: is_valid(ring) and can_bypass(ring, count)
-    post: _
-    """
-    after = plan_bypass(ring, count)
-    ends = after.write_index == after.columns or count == 0
-    return is_valid(after) and after.offset == ring.offset - count and ends
-
-
-@twin_of(bypass_keeps_the_invariant)
-def bypass_of_more_than_the_window(ring: Ring, count: int) -> bool:
-    """Allow a bypass trim of one position more than the window had.
-
-    pre: is_valid(ring) and can_bypass(ring, count)
-    post: _
-    """
-    columns = ring.columns - count - 1
-    return is_valid(Ring(ring.window, ring.sinks, columns, columns, False, ring.offset - count - 1))
-
-
-@lemma("TRIM-11")
-def bypass_drops_the_newest(ring: Ring, count: int, position: int) -> bool:
-    """Drop exactly the newest `count` positions, and leave every other in its column.
-
-    pre: is_valid(ring) and can_bypass(ring, count)
-    post: _
-    """
-    column = position_column(plan_bypass(ring, count), position)
-    return column == (position_column(ring, position) if position < ring.offset - count else None)
-
-
-@twin_of(bypass_drops_the_newest)
-def bypass_leaves_the_offset(ring: Ring, count: int, position: int) -> bool:
-    """Cut the buffer but not the offset.
-
-    pre: is_valid(ring) and can_bypass(ring, count)
-    post: _
-    """
-    columns = ring.columns - count
-    cut = Ring(ring.window, ring.sinks, columns, columns, False, ring.offset)
-    column = position_column(cut, position)
-    return column == (position_column(ring, position) if position < ring.offset - count else None)
-
-
-@lemma("TRIM-11", "RING-12", "VIS-9")
-def bypass_spares_what_is_seen(ring: Ring, count: int, key: int) -> bool:
-    """Leave after a bypass trim every earlier position that the next query sees, the sinks in their columns.
-
-    pre: is_valid(ring) and can_bypass(ring, count)
-    pre: visible(ring.offset - count, key, ring.window, ring.sinks)
-    pre: key < ring.offset - count
-    post: _
-    """
-    column = position_column(plan_bypass(ring, count), key)
-    return column is not None and (key >= ring.sinks or column == key)
-
-
-@twin_of(bypass_spares_what_is_seen)
-def bypass_spares_a_whole_window(ring: Ring, count: int, key: int) -> bool:
-    """Leave one position more, which the newest retained query saw.
-
-    pre: is_valid(ring) and can_bypass(ring, count)
-    pre: visible(ring.offset - count, key, ring.window, ring.sinks)
-    pre: key < ring.offset - count
-    post: _
-    """
-    after = plan_bypass(ring, count)
-    one_older = key - 1
-    return one_older < after.sinks or position_column(after, one_older) is not None
-
-
-@lemma("TRIM-11", "TRIM-12", "RING-4")
-def bypass_undoes_a_window(ring: Ring, length: int, key: int) -> bool:
-    """Hold after a window and its bypass trim what its history was: the newest min(active, W - 1), sinks included.
-
-    pre: is_valid(ring) and length >= 1
-    post: _
-    """
-    after = plan_bypass(after_block(ring, length), length)
-    kept = key < ring.sinks or key >= ring.offset - (history(ring) - ring.sinks)
-    held = kept and position_column(ring, key) is not None
-    back = after.offset == ring.offset and after.block == 0
-    return back and (position_column(after, key) is not None) == held
-
-
-@twin_of(bypass_undoes_a_window)
-def bypass_restores_the_ring(ring: Ring, length: int, key: int) -> bool:
-    """Claim that the ring then holds all that it held before the window.
-
-    pre: is_valid(ring) and length >= 1
-    post: _
-    """
-    after = plan_bypass(after_block(ring, length), length)
-    return (position_column(after, key) is not None) == (position_column(ring, key) is not None)
-
-
-@lemma("TRIM-12")
-def bypass_only_after_a_window(ring: Ring, length: int, count: int) -> bool:
-    """Allow a bypass trim of 0 to L positions after a window, and of none after a decode or a trim.
-
-    pre: is_valid(ring) and length >= 1 and count >= 1
-    post: _
-    """
-    decoded = can_bypass(after_decode(ring), count)
-    trimmed = can_trim(ring, count) and can_bypass(plan_trim(ring, count), 1)
-    return not decoded and not trimmed and can_bypass(after_block(ring, length), count) == (count <= length)
-
-
-@twin_of(bypass_only_after_a_window)
-def bypass_of_the_history(ring: Ring, length: int, count: int) -> bool:
-    """Allow a bypass trim of any column that is stored.
-
-    pre: is_valid(ring) and length >= 1 and count >= 1
-    post: _
-    """
-    after = after_block(ring, length)
-    return can_bypass(after, count) == (count <= after.columns)
-
-
 @lemma("TRIM-10")
 def trims_of_nothing_change_nothing(ring: Ring, full: Full) -> bool:
-    """Leave every number as it was when nothing is dropped.
+    """Allow a trim of 0 wherever one is possible at all, a bypass of 0 always, and leave every number as it was.
 
     pre: is_valid(ring) and is_valid(full)
     post: _
     """
-    return plan_trim(ring, 0) == ring and plan_bypass(ring, 0) == ring and plan_trim(full, 0) == full
+    allowed = can_bypass(ring, 0) and can_trim(full, 0) and can_trim(ring, 0) == (ring.offset < ring.window)
+    return allowed and plan_trim(ring, 0) == ring and plan_bypass(ring, 0) == ring and plan_trim(full, 0) == full
 
 
 @twin_of(trims_of_nothing_change_nothing)
@@ -403,24 +280,3 @@ def trims_of_nothing_cut_spare_columns(ring: Ring, full: Full) -> bool:
     post: _
     """
     return plan_bypass(ring, 0).write_index == ring.columns
-
-
-@lemma("TRIM-1", "POS-4")
-def full_trim_drops_the_newest(full: Full, count: int) -> bool:
-    """Lower the offset of a growing cache by exactly `count`, in the same buffer.
-
-    pre: is_valid(full) and can_trim(full, count)
-    post: _
-    """
-    after = plan_trim(full, count)
-    return is_valid(after) and after.offset == full.offset - count >= 0 and after.columns == full.columns
-
-
-@twin_of(full_trim_drops_the_newest)
-def full_trim_clamps(full: Full, count: int) -> bool:
-    """Always keep a position.
-
-    pre: is_valid(full) and can_trim(full, count)
-    post: _
-    """
-    return plan_trim(full, count).offset == max(1, full.offset - count)
