@@ -39,6 +39,7 @@ class Session:
     reads_different: int = 0
     errors: Counter[str] = field(factory=Counter)
     started: float = field(factory=time.monotonic)
+    stage: str = ""
     on_progress: Callable[["Session"], None] | None = None
 
     def lockstep(self) -> Lockstep:

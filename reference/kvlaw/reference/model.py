@@ -26,6 +26,7 @@ class Past:
     related: bool = False
     dropped: frozenset[int] = frozenset()
     longest: int = 0
+    peak: int = 0
     grew: bool = False
 
 
@@ -86,6 +87,7 @@ class Model:
             rewritten=self.past.trimmed or self.past.rewritten,
             unread=self.past.unread | (frozenset(tokens) if unread else frozenset()),
             longest=max(self.past.longest, len(tokens)),
+            peak=max(self.past.peak, self.offset + len(tokens)),
             grew=plan.add > 0 and self.offset > 0,
         )
         after = evolve(self, row=self.row.appended(tokens), state=plan.after, slots=tuple(slots), past=past)

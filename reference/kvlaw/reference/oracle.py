@@ -313,9 +313,7 @@ class Oracle:
         related = ("OWN-3",) if model.past.related and not context else ()
         if isinstance(model.state, Full):
             slots = model.slots[: model.offset]
-            bound = (
-                [Expected("columns_max", model.offset + 256, ("GROW-3",))] if call is not None and call.appends else []
-            )
+            bound = [Expected("columns_max", model.past.peak + 256, ("GROW-3",))]
             growth = ("GROW-2",) if model.past.grew else ()
             return [*bound, Expected("held", slots, (*context, *held, *growth, *related, "GROW-1"))]
         cited = (*context, *held, *related) or ("RING-2",)

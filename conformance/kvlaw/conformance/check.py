@@ -1,0 +1,182 @@
+"""Check one target: the corpus first, then the machines, then the shortest trace of every failure.
+
+Budgets count traces, never seconds: ``quick`` is the corpus alone, ``ci`` some hundred machine traces, ``deep`` thousands.
+A target that cannot even open is ``TargetError``; a target that fails, hangs or answers nonsense is a result.
+"""
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import attrs
+from attrs import define, evolve, field, frozen
+
+from kvlaw.conformance.corpus import entries_for
+from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.machines.base import LockstepMachine, bind, play
+from kvlaw.conformance.machines.contract import ContractMachine
+from kvlaw.conformance.machines.protocol import ProtocolMachine
+from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
+from kvlaw.conformance.session import Session
+from kvlaw.reference.oracle import Profile
+from kvlaw.spec.clauses import Clause, load_clauses
+from kvlaw.spec.config import Config, Kind
+from kvlaw.spec.contract import CAPABILITIES, Subject
+
+Budget = Literal["quick", "ci", "deep"]
+
+
+@frozen
+class Effort:
+    """How many machine traces a budget plays, and of how many rules each."""
+
+    protocol: int
+    contract: int
+    steps: int
+
+
+EFFORTS: dict[Budget, Effort] = {"quick": Effort(0, 0, 0), "ci": Effort(40, 200, 16), "deep": Effort(2500, 12000, 30)}
+
+
+@frozen
+class Plan:
+    """What to check: the target under its name, the kinds it serves, the profile, the budget and the seed."""
+
+    target: str
+    kinds: tuple[Kind, ...]
+    profile: Profile = "core"
+    budget: Budget = "ci"
+    seed: int = 0
+    fixed: Mapping[str, Any] = field(factory=dict)
+    modelled: bool = False
+
+
+@define
+class Progress:
+    """What is going on, for a progress display."""
+
+    stage: str = ""
+    kind: str = ""
+    calls: int = 0
+    failures: int = 0
+
+
+Report = Callable[[Progress], None]
+
+
+def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckResult:
+    """Check ``subject`` by ``plan``; an interrupt keeps what was found so far."""
+    started = time.monotonic()
+    sessions: list[Session] = []
+    failures: list[Failure] = []
+    interrupted = False
+    try:
+        for kind in plan.kinds:
+            sessions.append(_session(plan, subject, kind, report))
+            _explore(plan, sessions[-1], kind)
+        for session in sessions:
+            failures += [_shortest(session, failure, report) for failure in session.failures.values()]
+    except KeyboardInterrupt:
+        interrupted = True
+        done = {f.clause for f in failures}
+        failures += [f for s in sessions for f in s.failures.values() if f.clause not in done]
+    result = _result(plan, subject, sessions, failures)
+    return evolve(result, seconds=time.monotonic() - started, interrupted=interrupted)
+
+
+def applicable(clause: Clause, kind: str, capabilities: frozenset[str]) -> str:
+    """Say why a clause does not apply to a target of ``kind``; an empty text if it does."""
+    if kind not in clause.applies:
+        return f"speaks of {', '.join(sorted(clause.applies))} only"
+    lacking = sorted(clause.needs - capabilities)
+    return f"the target lacks {', '.join(lacking)}: {CAPABILITIES[lacking[0]]}" if lacking else ""
+
+
+def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) -> Session:
+    chosen = load_clauses().of_profile(plan.profile)
+    ids = frozenset(c.id for c in chosen.values() if not applicable(c, kind, subject.capabilities))
+    progress = Progress(kind=kind)
+
+    def tell(session: Session) -> None:
+        if report is not None:
+            progress.stage = session.stage
+            progress.calls, progress.failures = session.calls, len(session.failures)
+            report(progress)
+
+    return Session(subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, on_progress=tell)
+
+
+def _explore(plan: Plan, session: Session, kind: Kind) -> None:
+    session.stage = "stored traces"
+    for entry in entries_for(kind, session.subject.capabilities, plan.profile):
+        if all(getattr(entry.trace.config, name) == value for name, value in plan.fixed.items()):
+            session.play(entry.trace)
+    effort = EFFORTS[plan.budget]
+    machines: tuple[tuple[type[LockstepMachine], int], ...] = (
+        (ProtocolMachine, effort.protocol),
+        (ContractMachine, effort.contract),
+    )
+    for machine, examples in machines:
+        if examples:
+            session.stage = "runtime protocol" if machine is ProtocolMachine else "any call"
+            play(bind(machine, session, kind, dict(plan.fixed)), examples, effort.steps, plan.seed)
+
+
+def _shortest(session: Session, failure: Failure, report: Report | None) -> Failure:
+    if report is not None:
+        report(
+            Progress(f"shortening {failure.clause}", failure.trace.config.kind, session.calls, len(session.failures))
+        )
+    return session.shortest(failure)
+
+
+def _result(plan: Plan, subject: Subject, sessions: Iterable[Session], failures: list[Failure]) -> CheckResult:
+    sessions = list(sessions)
+    chosen = load_clauses().of_profile(plan.profile)
+    results = tuple(_clause_result(clause, plan, subject, sessions, failures) for clause in chosen.values())
+    compared, different = sum(s.reads_compared for s in sessions), sum(s.reads_different for s in sessions)
+    return CheckResult(
+        target=plan.target,
+        profile=plan.profile,
+        budget=plan.budget,
+        seed=plan.seed,
+        versions=versions(),
+        clauses=results,
+        arithmetic=ArithmeticResult(plan.modelled, compared, different),
+        calls=sum(s.calls for s in sessions),
+        traces=sum(s.traces for s in sessions),
+        rules={k: v for s in sessions for k, v in s.rules.items()},
+        errors={k: v for s in sessions for k, v in s.errors.items()},
+        kinds=plan.kinds,
+    )
+
+
+def _clause_result(
+    clause: Clause, plan: Plan, subject: Subject, sessions: list[Session], failures: list[Failure]
+) -> ClauseResult:
+    whys = [applicable(clause, kind, subject.capabilities) for kind in plan.kinds]
+    exercised = sum(s.exercised[clause.id] for s in sessions)
+    own = tuple(f for f in failures if f.clause == clause.id)
+    if own:
+        return ClauseResult(clause, "fail", exercised, own)
+    if all(whys):
+        return ClauseResult(clause, "not applicable", why=whys[0])
+    return ClauseResult(clause, "pass" if exercised else "not exercised", exercised)
+
+
+def versions() -> dict[str, str]:
+    """List the versions that a result depends on."""
+    names = ("kvlaw", "mlx", "mlx-lm", "numpy", "hypothesis")
+    found = {"python": platform.python_version(), "spec": "1.0"}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+FIXABLE = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
+"""The configuration fields that ``--set`` can fix."""

@@ -1,0 +1,93 @@
+"""A run as a step table: what the law says, what the target shows, and where they part, in tokens."""
+
+from attrs import frozen
+from rich.table import Table
+from rich.text import Text
+
+from kvlaw.conformance.compare import Divergence
+from kvlaw.conformance.lockstep import Step
+from kvlaw.reference.expectation import Expectation
+from kvlaw.spec.records import ReadRecord, Record
+from kvlaw.spec.text_form import format_tokens, write_call, write_config
+from kvlaw.spec.trace import Trace
+
+
+@frozen
+class Row:
+    """One line of a step table."""
+
+    call: str
+    law: str
+    shown: str
+    diverges: bool = False
+
+
+def rows(trace: Trace, steps: tuple[Step, ...]) -> list[Row]:
+    """Tell a run line by line; a divergence adds a line with the two values that differ."""
+    told: list[Row] = []
+    for step in steps:
+        call = write_call(step.call) if step.call is not None else write_config(trace.config)
+        query = step.divergences[0].query if step.divergences else None
+        told.append(
+            Row(call, law_says(step.expectation, query), target_shows(step.record, step, query), bool(step.divergences))
+        )
+        told += [
+            Row("", f"{d.field}: {d.expected}", f"{d.field}: {d.observed}", diverges=True) for d in step.divergences[:1]
+        ]
+    return told
+
+
+def law_says(expectation: Expectation, query: int | None = None) -> str:
+    """Tell what a call must answer."""
+    words = [] if expectation.outcomes == ("ok",) else [" or ".join(expectation.outcomes)]
+    if expectation.answer is not None:
+        words.append(f"drops {expectation.answer}")
+    if expectation.sights:
+        index = len(expectation.sights) - 1 if query is None else query
+        sight = expectation.sights[index]
+        ids = expectation.order[index] if expectation.order and sight.required == sight.allowed else sight.allowed
+        words.append(f"{_which(index, len(expectation.sights))}sees {format_tokens(ids)}")
+    for number, inner in enumerate(expectation.layers):
+        words.append(f"layer {number}: {law_says(inner)}")
+    return ", ".join(words) or "ok"
+
+
+def target_shows(record: Record, step: Step | None = None, query: int | None = None) -> str:
+    """Tell what a target showed."""
+    words = [] if record.outcome == "ok" else [record.outcome]
+    if record.answer is not None:
+        words.append(f"drops {record.answer}")
+    words += [_sees(record.read, query)] if record.read is not None else []
+    for number, inner in enumerate(step.layers if step else ()):
+        words.append(f"layer {number}: {target_shows(inner)}")
+    return ", ".join(w for w in words if w) or "ok"
+
+
+def _sees(read: ReadRecord, query: int | None) -> str:
+    if read.visible is None or not read.visible[0]:
+        return "" if read.fetched is None else f"fetches {format_tokens(read.fetched[0])}"
+    index = len(read.visible[0]) - 1 if query is None else min(query, len(read.visible[0]) - 1)
+    return f"{_which(index, len(read.visible[0]))}sees {format_tokens(read.visible[0][index])}"
+
+
+def _which(index: int, count: int) -> str:
+    return "" if index == count - 1 else f"query {index} "
+
+
+def step_table(trace: Trace, steps: tuple[Step, ...], *, target: str = "the target shows") -> Table:
+    """Draw a step table."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in ("", "call", "the law says", target):
+        table.add_column(head, overflow="fold")
+    number = -1
+    for row in rows(trace, steps):
+        number += bool(row.call)
+        style = "bold red" if row.diverges else ""
+        label = (">" if row.diverges else " ") + (str(number) if row.call and number else "")
+        table.add_row(label, Text(row.call), Text(row.law), Text(row.shown, style), style="")
+    return table
+
+
+def first_divergence(steps: tuple[Step, ...]) -> Divergence | None:
+    """Give the first divergence of a run."""
+    return next((step.divergences[0] for step in steps if step.divergences), None)

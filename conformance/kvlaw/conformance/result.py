@@ -1,0 +1,118 @@
+"""The verdict of a check: an outcome per clause, one word for all, an exit code, and the JSON that users script with."""
+
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from kvlaw.conformance.failures import Failure
+from kvlaw.spec.clauses import Clause
+from kvlaw.spec.trace import dump
+
+ClauseOutcome = Literal["pass", "fail", "not exercised", "not applicable"]
+VerdictWord = Literal["conformant", "violations", "incomplete"]
+EXIT_CODES: dict[str, int] = {"conformant": 0, "violations": 1, "usage": 2, "unusable": 3, "incomplete": 4}
+"""0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, 2 usage, 3 the target could not be run, 4 incomplete."""
+
+
+@frozen
+class ClauseResult:
+    """What came out for one clause; ``why`` says why it is not applicable."""
+
+    clause: Clause
+    outcome: ClauseOutcome
+    exercised: int = 0
+    failures: tuple[Failure, ...] = ()
+    why: str = ""
+
+
+@frozen
+class ArithmeticResult:
+    """The comparison of general data with the NumPy model; no clause depends on it."""
+
+    modelled: bool
+    reads: int = 0
+    different: int = 0
+
+    @property
+    def word(self) -> str:
+        """Say ``exact``, ``differs`` or ``not observed``."""
+        if not self.modelled or not self.reads:
+            return "not observed"
+        return "exact" if not self.different else f"differs ({self.different} of {self.reads} reads)"
+
+
+@frozen
+class CheckResult:
+    """The whole result of checking one target."""
+
+    target: str
+    profile: str
+    budget: str
+    seed: int
+    versions: dict[str, str]
+    clauses: tuple[ClauseResult, ...] = field(converter=tuple)
+    arithmetic: ArithmeticResult = field(factory=lambda: ArithmeticResult(modelled=False))
+    calls: int = 0
+    traces: int = 0
+    seconds: float = 0.0
+    rules: dict[str, int] = field(factory=dict)
+    errors: dict[str, int] = field(factory=dict)
+    kinds: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def failed(self) -> tuple[ClauseResult, ...]:
+        """The clauses that failed."""
+        return tuple(r for r in self.clauses if r.outcome == "fail")
+
+    @property
+    def open(self) -> tuple[ClauseResult, ...]:
+        """The clauses whose situation never arose with the field observed."""
+        return tuple(r for r in self.clauses if r.outcome == "not exercised")
+
+    @property
+    def verdict(self) -> VerdictWord:
+        """One word: violations before incomplete before conformant; only MUST clauses can make a check incomplete."""
+        if self.failed:
+            return "violations"
+        if self.interrupted or any(r.clause.level == "MUST" for r in self.open):
+            return "incomplete"
+        return "conformant"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the verdict."""
+        return EXIT_CODES[self.verdict]
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the result as plain JSON values."""
+        return {
+            "target": self.target,
+            "verdict": self.verdict,
+            "profile": self.profile,
+            "kinds": list(self.kinds),
+            "versions": self.versions,
+            "seed": self.seed,
+            "budget": self.budget,
+            "arithmetic": self.arithmetic.word,
+            "clauses": {r.clause.id: _clause_json(r) for r in self.clauses},
+            "calls": self.calls,
+            "traces": self.traces,
+            "seconds": round(self.seconds, 2),
+            "errors": self.errors,
+        }
+
+
+def _clause_json(result: ClauseResult) -> dict[str, Any]:
+    traces = [
+        {
+            "config": dump(f.trace.config),
+            "calls": [dump(c) for c in f.trace.calls],
+            "id": f.id,
+            "expected": f.divergence.expected,
+            "observed": f.divergence.observed,
+        }
+        for f in result.failures
+    ]
+    out = {"level": result.clause.level, "outcome": result.outcome, "exercised": result.exercised, "traces": traces}
+    return {**out, "why": result.why} if result.why else out
