@@ -202,6 +202,31 @@ def test_window_arguments_that_can_be_asked():
     assert [can_narrow(Full(), w) for w in (None, 0, 1, 9)] == [True, False, True, True]
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        Ring(window=0),
+        Ring(window=4, sinks=-1),
+        Ring(window=4, sinks=4),
+        Ring(window=4, columns=2, write_index=3, offset=3),
+        Ring(window=4, columns=4, write_index=2, offset=3),
+        Ring(window=4, columns=4, write_index=2, offset=9),
+        Ring(window=4, columns=6, write_index=4, offset=9),
+        Ring(window=4, columns=6, write_index=6, offset=5),
+        Ring(window=4, columns=3, write_index=1, rotated=True, offset=9),
+        Ring(window=4, sinks=2, columns=4, write_index=2, rotated=True, offset=9),
+        Ring(window=4, columns=4, write_index=4, offset=9, block=2),
+        Ring(window=4, columns=4, write_index=2, rotated=True, offset=9, block=1),
+        Ring(window=4, columns=4, write_index=3, offset=3, block=1),
+        Ring(window=4, columns=3, write_index=3, offset=3, block=-1),
+        Full(columns=2, offset=3),
+        Full(columns=2, offset=-1),
+    ],
+)
+def test_states_that_no_history_reaches(state: Ring | Full):
+    assert not is_valid(state)
+
+
 def test_memory_bounds():
     ring = decoded(Ring(window=4), 9)
     assert (max_columns(ring, 1, "decode"), max_columns(ring, 7, "window")) == (4, 10)

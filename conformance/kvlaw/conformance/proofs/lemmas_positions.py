@@ -160,24 +160,24 @@ def column_of_a_position_without_bounds(ring: Ring, position: int) -> bool:
 
 @lemma("VIS-4", "TRIM-8")
 def spare_columns_hold_nothing(ring: Ring, column: int) -> bool:
-    """Let a column that was allocated or trimmed hold no position.
+    """Let a column that is spare, trimmed, or not allocated at all hold no position.
 
     pre: is_valid(ring)
-    pre: active(ring) <= column < ring.columns
+    pre: not 0 <= column < active(ring)
     post: _
     """
     return column_position(ring, column) is None
 
 
 @twin_of(spare_columns_hold_nothing)
-def rings_have_no_spare_columns(ring: Ring, column: int) -> bool:
-    """Count allocated columns as active.
+def spare_columns_hold_what_they_held(ring: Ring, column: int) -> bool:
+    """Let an allocated column behind the write index hold what was once written there.
 
     pre: is_valid(ring)
-    pre: active(ring) <= column < ring.columns
+    pre: not 0 <= column < active(ring)
     post: _
     """
-    return active(ring) == ring.columns
+    return column_position(ring, column) is None and not 0 <= column < ring.columns
 
 
 @lemma("RING-1", "RING-12")
