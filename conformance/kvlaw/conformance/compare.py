@@ -62,8 +62,8 @@ def compare(expectation: Expectation, shown: Shown, model: Model | None, clauses
     """Compare one call's observation with its expectation, by the clauses that count."""
     charged = tuple(c for c in expectation.charged if c in clauses)
     outcome = shown.observation.outcome
-    if outcome == "unsupported":
-        return Verdict()
+    if outcome == "unsupported" or (expectation.ends and outcome in expectation.outcomes):
+        return Verdict(exercised=frozenset(charged) if len(expectation.outcomes) == 1 else frozenset())
     if outcome not in expectation.outcomes or shown.nonsense:
         wanted = " or ".join(expectation.outcomes)
         primary = charged or tuple(c for e in expectation.expected for c in e.clauses if c in clauses) or ("POS-2",)

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import Columns, Decoder, NonsenseError, handed
 from kvlaw.conformance.probes import check_probes
-from kvlaw.conformance.stamps import Stamper
+from kvlaw.conformance.stamps import Stamper, spoil
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.numerics import attention
@@ -20,7 +20,7 @@ from kvlaw.reference.oracle import Layers, Oracle, Profile, ReadModel, Seen
 from kvlaw.spec.calls import Append, Attend, Call, FetchDense, LookAt, Trim
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
-from kvlaw.spec.observations import Bits, Observation, Payload, ReadView
+from kvlaw.spec.observations import Bits, MaskKind, Observation, Payload, ReadView
 from kvlaw.spec.records import CacheRecord, ReadRecord, Record, Run
 from kvlaw.spec.trace import Trace
 
@@ -67,7 +67,7 @@ def stamper_of(config: Config) -> Stamper:
     """Give the stamp tables of a configuration, shared by all traces with the same shapes."""
     key = evolve(config, kind="full", window=None, sinks=0, look="every", poison=False)
     if key not in _stampers:
-        if len(_stampers) > 64:  # noqa: PLR2004  # a bound on memory, nothing else
+        if len(_stampers) > 64:  # a bound on memory, nothing else
             _stampers.clear()
         _stampers[key] = Stamper(key)
     return _stampers[key]
@@ -199,8 +199,9 @@ class Lockstep:
         queries = asked.queries if asked else np.zeros(0, np.uint16)
         if call.appends > 0:
             return self.stamper.payload(tokens, queries)
-        if isinstance(call, FetchDense) or isinstance(call, Append):
-            return self.stamper.payload((self.tokens,), queries) if call.malformed else Payload(dtype=self.config.dtype)
+        if isinstance(call, (Append, FetchDense)):
+            one = self.stamper.payload((self.tokens,), queries)
+            return one if call.malformed else spoil(one, "empty", decode_call=False)
         return Payload((), queries=queries, dtype=self.config.dtype, scale=self.stamper.scale) if asked else None
 
     def _judge(
@@ -227,13 +228,14 @@ class Lockstep:
             observation.outcome,
             observation.answer,
             shown.read,
-            shown.read.mask if shown.read else None,
+            self._mask_of(shown),
             self.states.get(name),
             shown.after,
             self._live(before),
             self._live(model),
             handed(observation),
             tokens,
+            tuple(records),
         )
         self.states[str(subject_name)] = shown.after
         step = Step(
@@ -248,6 +250,13 @@ class Lockstep:
         )
         self.steps.append(step)
         return step
+
+    @staticmethod
+    def _mask_of(shown: Shown) -> MaskKind | None:
+        """Give the form of the mask that was shown: the read's, or the one that a mask call handed out."""
+        if shown.read is not None:
+            return shown.read.mask
+        return shown.observation.mask.kind if shown.observation.mask is not None else None
 
     @staticmethod
     def _live(thing: object) -> tuple[int, ...]:
@@ -279,7 +288,11 @@ class Lockstep:
         one = model.models[index] if isinstance(model, Layers) else None
         found = compare(inner, shown, one, self.clauses)
         marked = tuple(evolve(d, layer=index) for d in found.divergences)
-        record = Record(call, layer.outcome, None, shown.read, after=shown.after, live=self._live(one))
+        before = self.states.get(f"{call.on if call else ''}#{index}")
+        record = Record(call, layer.outcome, None, shown.read, before=before, after=shown.after, live=self._live(one))
+        self.states[
+            f"{getattr(call, 'as_', None) if call and call.verb in ('list', 'clone') else call.on if call else ''}#{index}"
+        ] = shown.after
         return Verdict((*verdict.divergences, *marked), verdict.exercised | found.exercised), record
 
     # Decoding.
@@ -346,7 +359,7 @@ class Lockstep:
 
 def attention_equal(one: Bits, other: Bits, dtype: str) -> bool:
     """Compare outputs bit for bit, NaN equal to NaN."""
-    from kvlaw.reference.numerics.formats import equal_bits  # noqa: PLC0415  # keeps this module's head short
+    from kvlaw.reference.numerics.formats import equal_bits  # keeps this module's head short
 
     return one.shape == other.shape and bool(np.all(equal_bits(one, other, dtype)))  # type: ignore[arg-type] # a DType by construction
 

@@ -37,7 +37,7 @@ class Read:
     def attend(self, queries: Bits, scale: float) -> Bits:
         """Attend queries ``[B, H, L, D]`` over the fetch; refuse another shape or dtype (READ-9)."""
         rows, heads, _, width = self.keys.shape
-        fits = queries.ndim == 4 and queries.shape[0] == rows and queries.shape[1] % heads == 0  # noqa: PLR2004  # [B, H, L, D]
+        fits = queries.ndim == 4 and queries.shape[0] == rows and queries.shape[1] % heads == 0  # [B, H, L, D]
         if not fits or queries.shape[2:] != (self.length, width) or queries.dtype != self.keys.dtype:
             wanted = f"[{rows}, a multiple of {heads}, {self.length}, {width}]"
             raise Refusal(f"queries {list(queries.shape)} of {queries.dtype}: this read takes {wanted} (READ-9)")
@@ -104,7 +104,7 @@ class Cache:
         self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False
     ) -> Read:
         """Append one position per row and read it."""
-        if keys.ndim == 4 and keys.shape[2] != 1:  # noqa: PLR2004  # [B, H, L, D]
+        if keys.ndim == 4 and keys.shape[2] != 1:  # [B, H, L, D]
             raise Refusal(f"a decode appends 1 position per row, not {keys.shape[2]} (ERR-4)")
         return self._append(keys, values, dtype, "decode", window, array)
 
@@ -116,7 +116,7 @@ class Cache:
 
     def fetch_dense(self, keys: Bits, values: Bits, dtype: str) -> Planes:
         """Append and hand out what a read would fetch; one position is written as a decode (READ-8)."""
-        phase: Phase = "decode" if keys.ndim == 4 and keys.shape[2] == 1 else "window"  # noqa: PLR2004  # [B, H, L, D]
+        phase: Phase = "decode" if keys.ndim == 4 and keys.shape[2] == 1 else "window"  # [B, H, L, D]
         read = self._append(keys, values, dtype, phase, None, False)
         return Planes(read.keys, read.values)
 
@@ -139,7 +139,7 @@ class Cache:
 
     def check_tensors(self, keys: Bits, values: Bits, dtype: str) -> None:
         """Refuse tensors that do not fit each other or the storage (ERR-2, ERR-3, ERR-4)."""
-        if keys.ndim != 4 or values.ndim != 4:  # noqa: PLR2004  # [B, H, L, D]
+        if keys.ndim != 4 or values.ndim != 4:  # [B, H, L, D]
             raise Refusal(f"keys {list(keys.shape)}, values {list(values.shape)}: both are [B, H, L, D] (ERR-2)")
         if keys.shape[:3] != values.shape[:3]:
             raise Refusal(f"keys {list(keys.shape)} and values {list(values.shape)} differ in B, H or L (ERR-2)")
@@ -200,7 +200,8 @@ class Cache:
         if not index.can_bypass(ring, count):
             raise Refusal(f"{count} columns: the newest window has {ring.block} left to cut (TRIM-12)")
         self.state = after = index.plan_bypass(ring, count)
-        self.planes = self.planes and self.planes.kept(tuple(range(after.columns)))
+        kept = self.planes.kept(tuple(range(after.columns))) if self.planes and after.columns else None
+        self.planes, self.dtype = kept, self.dtype if kept else ""
 
     def clone(self) -> "Cache":
         """Make an independent cache that equals this one (OWN-2, OWN-3)."""

@@ -2,7 +2,7 @@
 
 from kvlaw.reference import index
 from kvlaw.reference.model import Model
-from kvlaw.spec.calls import Call, Malformed, MakeMask, Trim
+from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, Malformed, Trim
 
 _TENSORS: dict[Malformed, str] = {
     "rank": "ERR-2",
@@ -25,7 +25,8 @@ def refusal(model: Model, call: Call) -> tuple[str, ...]:
     if malformed is not None and not (malformed in _NEEDS_STORAGE and not model.slots):
         return (_TENSORS[malformed],)
     length, phase = getattr(call, "length", 1), getattr(call, "phase", "window")
-    if (call.appends or isinstance(call, MakeMask)) and (length < 1 or (phase == "decode" and length != 1)):
+    counted = isinstance(call, (Append, FetchDense, MakeMask))
+    if counted and (length < 1 or (phase == "decode" and length != 1)):
         return ("ERR-4",)
     return _argument_refusal(model, getattr(call, "window", None))
 

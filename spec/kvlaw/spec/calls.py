@@ -15,14 +15,17 @@ from attrs import Attribute, field, frozen, validators
 from kvlaw.spec.config import LayerSpec
 
 Phase = Literal["decode", "window"]
-Malformed = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "two", "empty"]
+Spoilt = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "empty"]
+Malformed = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "empty", "two"]
 MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
+"""The ways to spoil the tensors of an append; ``two`` (two positions in a decode) is for decodes alone."""
 
 NAME = r"(?!(?:on|as)$)[A-Za-z_][A-Za-z0-9_.]*"
 """What an object may be called: a word that the text form cannot take for anything else."""
 
 _SCHEMA = {"schema": {"pattern": f"^{NAME}$"}}
 _malformed = validators.optional(validators.in_(MALFORMED))
+_spoilt = validators.optional(validators.in_(get_args(Spoilt)))
 
 
 def _is_name(_: object, attribute: "Attribute[str]", value: object) -> None:
@@ -95,6 +98,7 @@ class AppendWindow(Append):
 
     verb: ClassVar[str] = "window"
     length: int
+    malformed: Spoilt | None = field(default=None, validator=_spoilt)
 
     @property
     def appends(self) -> int:
@@ -109,7 +113,7 @@ class FetchDense(BaseCall):
     verb: ClassVar[str] = "dense"
     length: int
     as_: str | None = field(default=None, validator=validators.optional(_is_name), metadata=_SCHEMA)
-    malformed: Malformed | None = field(default=None, validator=_malformed)
+    malformed: Spoilt | None = field(default=None, validator=_spoilt)
 
     @property
     def appends(self) -> int:
