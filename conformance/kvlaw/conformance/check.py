@@ -1,7 +1,8 @@
 """Check one target: the corpus first, then the machines, then the shortest trace of every failure.
 
-Budgets count traces, never seconds: ``quick`` is the corpus alone, ``ci`` some hundred machine traces, ``deep`` thousands.
-A target that cannot even open is ``TargetError``; a target that fails, hangs or answers nonsense is a result.
+Budgets count traces, never seconds: ``quick`` is the corpus alone, ``ci`` some hundred machine traces, ``deep``
+thousands. A target that cannot even open is ``TargetError``; a target that fails, hangs or answers nonsense is a
+result.
 """
 
 import importlib.metadata

@@ -1,6 +1,6 @@
 """Check the claims of a hand-written trace (``-> sees t1..t4``) against the steps of a run.
 
-Used for the examples of the specification and for ``kvlaw try``.  A claim about something that was not observed is open.
+Used for the examples of the specification and for ``kvlaw try``. A claim about something that was not observed is open.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Exact comparison of what was observed with what is expected, and which clause a difference is charged to.
 
-No tolerances: numbers and ids are equal or not.  A field that was not observed is not compared and exercises nothing.  A
+No tolerances: numbers and ids are equal or not. A field that was not observed is not compared and exercises nothing. A
 difference is charged to one primary clause, the most specific one that its *nature* speaks of (a duplicate is VIS-3, a
 dropped token that comes back TRIM-8, ...); the other clauses that ask for the value are listed with it.
 """

@@ -1,8 +1,8 @@
 """From raw observations to token ids: whose bytes stands where, and what each query sees.
 
-``Decoder`` looks columns up in the stamp's tables.  A column whose key bytes are no token's is 0; a column whose key, value,
-heads or rows disagree is *torn*.  Masks are read as MLX reads them: none shows every column, ``causal`` is aligned at the
-lower right, an array is broadcast over rows and heads.
+``Decoder`` looks columns up in the stamp's tables. A column whose key bytes are no token's is 0; a column whose key,
+value, heads or rows disagree is *torn*. Masks are read as MLX reads them: none shows every column, ``causal`` is
+aligned at the lower right, an array is broadcast over rows and heads.
 """
 
 import hashlib
@@ -81,7 +81,7 @@ class Decoder:
     def _check(self, keys: Any, values: Any) -> None:
         c = self.stamper.config
         for name, plane, width in (("keys", keys, c.head_dim), ("values", values, c.value_dim)):
-            if not isinstance(plane, np.ndarray) or plane.ndim != 4:  # noqa: PLR2004  # [B, H, S, D]
+            if not isinstance(plane, np.ndarray) or plane.ndim != 4:  # [B, H, S, D]
                 raise NonsenseError(f"{name} are no array [B, H, S, D]")
             if (plane.shape[0], plane.shape[1], plane.shape[3]) != (c.batch, c.kv_heads, width):
                 wanted = f"[{c.batch}, {c.kv_heads}, S, {width}]"
@@ -146,14 +146,14 @@ def spread(mask: MaskView, batch: int, length: int, width: int) -> npt.NDArray[n
         full = np.broadcast_to(
             array if array.ndim == 4 else array.reshape((1,) * (4 - array.ndim) + array.shape),
             (batch, _heads(array), length, width),
-        )  # noqa: PLR2004
+        )
     except ValueError:
         return None
     return full[:, 0] if (full == full[:, :1]).all() else None
 
 
 def _heads(array: npt.NDArray[Any]) -> int:
-    return array.shape[1] if array.ndim == 4 else array.shape[0] if array.ndim == 3 else 1  # noqa: PLR2004  # [B, H, L, S]
+    return array.shape[1] if array.ndim == 4 else array.shape[0] if array.ndim == 3 else 1  # [B, H, L, S]
 
 
 def _visible(ids: tuple[int, ...], shown: npt.NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:

@@ -8,7 +8,7 @@ from kvlaw.conformance.compare import Divergence
 from kvlaw.spec.trace import Trace
 
 
-class ConformanceFailure(AssertionError):  # noqa: N818  # a failed test, as pytest names them
+class ConformanceFailure(AssertionError):  # a failed test, as pytest names them
     """A cache breaks a clause; the subclass names which."""
 
     clause = ""
@@ -34,6 +34,6 @@ class Failure:
     @property
     def id(self) -> str:
         """A short id that names the clause and the trace."""
-        from hashlib import blake2b  # noqa: PLC0415  # only when a failure is named
+        from hashlib import blake2b  # only when a failure is named
 
         return f"{self.clause}-{blake2b(self.trace.dumps().encode(), digest_size=3).hexdigest()}"

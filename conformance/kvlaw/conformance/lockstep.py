@@ -1,7 +1,7 @@
 """The one loop: apply a call to the subject and to the oracle, compare, stop at the first divergence.
 
-``Lockstep.open`` and ``Lockstep.step`` take one call each and give a ``Step``; ``run`` walks a whole trace.  With
-``look="last"`` nothing is evaluated until ``finish``, which then looks at every object.  A trace also ends where the law
+``Lockstep.open`` and ``Lockstep.step`` take one call each and give a ``Step``; ``run`` walks a whole trace. With
+``look="last"`` nothing is evaluated until ``finish``, which then looks at every object. A trace also ends where the law
 leaves open what follows (``Step.ends``).
 """
 
@@ -79,7 +79,8 @@ class Lockstep:
     def __init__(
         self, subject: Subject, profile: Profile, clauses: frozenset[str], *, arithmetic: bool = False
     ) -> None:
-        """Make a run against ``subject`` in which ``clauses`` count; ``arithmetic`` compares random reads bit for bit."""
+        """Make a run against ``subject`` in which ``clauses`` count; ``arithmetic`` compares random reads bit for
+        bit."""
         self.subject, self.profile, self.clauses = subject, profile, clauses
         self.check_arithmetic, self.arithmetic = arithmetic, Arithmetic()
         self.oracle = Oracle(profile)

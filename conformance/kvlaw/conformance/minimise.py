@@ -1,7 +1,8 @@
 """Make a failing trace short: drop calls, merge neighbours, lower numbers, greedy, to a fixpoint.
 
-It works on the trace itself, so it serves Hypothesis, stored failures, processes and bulk campaigns alike.  ``fails`` says
-whether a candidate still fails in the same way; ``minimise`` never asks about a trace that names an object before it exists.
+It works on the trace itself, so it serves Hypothesis, stored failures, processes and bulk campaigns alike. ``fails``
+says whether a candidate still fails in the same way; ``minimise`` never asks about a trace that names an object before
+it exists.
 """
 
 from collections.abc import Callable, Iterator

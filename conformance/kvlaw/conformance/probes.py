@@ -1,7 +1,7 @@
 """What the probes must answer: outputs worked out from the visible sets and the stamp, exact on every backend.
 
-*newest*, *oldest* and *pointer* give back the value bytes of one token; *census* weighs every visible token alike, so its
-one-hot lanes are nonzero exactly where a visible token has its lane, and equal bits where one token has it alone.
+*newest*, *oldest* and *pointer* give back the value bytes of one token; *census* weighs every visible token alike, so
+its one-hot lanes are nonzero exactly where a visible token has its lane, and equal bits where one token has it alone.
 """
 
 import numpy as np

@@ -1,4 +1,5 @@
-"""The verdict of a check: an outcome per clause, one word for all, an exit code, and the JSON that users script with."""
+"""The verdict of a check: an outcome per clause, one word for all, an exit code, and the JSON that users script
+with."""
 
 from typing import Any, Literal
 
@@ -11,7 +12,8 @@ from kvlaw.spec.trace import dump
 ClauseOutcome = Literal["pass", "fail", "not exercised", "not applicable"]
 VerdictWord = Literal["conformant", "violations", "incomplete"]
 EXIT_CODES: dict[str, int] = {"conformant": 0, "violations": 1, "usage": 2, "unusable": 3, "incomplete": 4}
-"""0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, 2 usage, 3 the target could not be run, 4 incomplete."""
+"""0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, 2 usage, 3 the target could not be run, 4
+incomplete."""
 
 
 @frozen

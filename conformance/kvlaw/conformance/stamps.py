@@ -1,13 +1,14 @@
 """Tensors from token ids: the *stamp* that tells every token, row, head and side apart by its bytes.
 
-``code`` makes small exact integers in which four probes work at once (exact on every backend, ``numerics.md`` section 4):
+``code`` makes small exact integers in which four probes work at once (exact on every backend, ``numerics.md`` section
+4):
 
 * keys: 14 columns of +-1 (the binary code of the id), one strictly rising level, then lanes for row, head and id;
 * values: id (two base-256 lanes), head, row, then a one-hot of the id.
 
-With scale 1 the queries *newest* and *oldest* (the level), *pointer* (the code of one visible id) give back the value bytes
-of exactly that token; *census* (all zero) gives every visible token the same weight, so its one-hot lanes show the set.
-``random`` makes arbitrary finite bits, for the comparison with the NumPy model of MLX's arithmetic.
+With scale 1 the queries *newest* and *oldest* (the level), *pointer* (the code of one visible id) give back the value
+bytes of exactly that token; *census* (all zero) gives every visible token the same weight, so its one-hot lanes show
+the set. ``random`` makes arbitrary finite bits, for the comparison with the NumPy model of MLX's arithmetic.
 """
 
 from functools import cached_property

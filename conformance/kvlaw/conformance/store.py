@@ -40,7 +40,7 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
     }
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(data, indent=1) + "\n")
-    os.replace(partial, path)  # noqa: PTH105  # atomic on every platform
+    os.replace(partial, path)  # atomic on every platform
     return path
 
 

@@ -12,9 +12,10 @@ from kvlaw.spec.observations import MaskKind, Outcome
 class Expected:
     """One expected value: the observed field, the value, and its clauses, the most specific first.
 
-    Fields: ``outcome``, the numbers of a ``StateView`` by name (``nbytes_min``, ``nbytes_max``, ``columns_max`` are bounds),
-    ``can_trim``, ``held`` (ids by column), ``sights`` (a ``Sight`` per query), ``order`` (ids per query in fetch order),
-    ``fetched`` (ids of a dense fetch in order), ``mask`` (kind), ``mask_width`` ((L, S)), ``handed`` (must not have changed).
+    Fields: ``outcome``, the numbers of a ``StateView`` by name (``nbytes_min``, ``nbytes_max``, ``columns_max`` are
+    bounds), ``can_trim``, ``held`` (ids by column), ``sights`` (a ``Sight`` per query), ``order`` (ids per query in
+    fetch order), ``fetched`` (ids of a dense fetch in order), ``mask`` (kind), ``mask_width`` ((L, S)), ``handed``
+    (must not have changed).
     """
 
     field: str
@@ -26,9 +27,10 @@ class Expected:
 class Expectation:
     """What one call must answer.
 
-    ``outcomes`` are the outcomes that keep the law (of which ``charged`` says by which clauses); ``ends`` says that the law
-    leaves what follows open, so that the trace cannot be judged further; ``layers`` has one expectation per layer of a list.
-    ``sights`` and ``order`` are kept beside the expected values for the harness, which works out probe outputs from them.
+    ``outcomes`` are the outcomes that keep the law (of which ``charged`` says by which clauses); ``ends`` says that the
+    law leaves what follows open, so that the trace cannot be judged further; ``layers`` has one expectation per layer
+    of a list. ``sights`` and ``order`` are kept beside the expected values for the harness, which works out probe
+    outputs from them.
     """
 
     outcomes: tuple[Outcome, ...] = ("ok",)

@@ -1,7 +1,7 @@
 """The meaning of a cache: which token stands at which position, and what a query may see.
 
-This is the definition of the core profile.  A row is the list of its tokens by position; there is no ring, no column, no
-buffer and no neighbour.  Visible = retained, causal, within the window (or a pinned sink).
+This is the definition of the core profile. A row is the list of its tokens by position; there is no ring, no column, no
+buffer and no neighbour. Visible = retained, causal, within the window (or a pinned sink).
 """
 
 from attrs import evolve, field, frozen
@@ -13,8 +13,8 @@ from kvlaw.spec.cite import clause
 class Row:
     """One sequence: the token ids at positions 0, 1, 2, ..., and the position below which tokens may be gone.
 
-    ``floor`` is 0 unless a cache of another design cut positions off a full ring (TRIM-3): then older positions than the
-    ring still held may be missing, and may not.
+    ``floor`` is 0 unless a cache of another design cut positions off a full ring (TRIM-3): then older positions than
+    the ring still held may be missing, and may not.
     """
 
     tokens: tuple[int, ...] = field(default=(), converter=tuple)

@@ -1,7 +1,8 @@
 """NumPy caches: arrays moved with the integers of ``index``, every operation as check, plan, move, count.
 
-A cache holds keys ``[B, H, columns, D]`` and values ``[B, H, columns, Dv]`` as arrays of bits.  Refusals (``Refusal``) come
-before any change.  These caches are the subject ``builtin:oracle`` and the ground on which planted faults are built.
+A cache holds keys ``[B, H, columns, D]`` and values ``[B, H, columns, Dv]`` as arrays of bits. Refusals (``Refusal``)
+come before any change. These caches are the subject ``builtin:oracle`` and the ground on which planted faults are
+built.
 """
 
 from collections.abc import Mapping

@@ -32,10 +32,12 @@ class Past:
 
 @frozen
 class Model:
-    """One cache: ``row`` is its meaning, ``state`` and ``slots`` its layout (ids by column, 0 for a column never written).
+    """One cache: ``row`` is its meaning, ``state`` and ``slots`` its layout (ids by column, 0 for a column never
+    written).
 
-    ``lenient`` marks a ring that another design built although it cannot be built (RING-14): then a query must see its own
-    position, and nothing is said of the others.  ``version`` counts the acts, to tell whether a read's owner has moved.
+    ``lenient`` marks a ring that another design built although it cannot be built (RING-14): then a query must see its
+    own position, and nothing is said of the others. ``version`` counts the acts, to tell whether a read's owner has
+    moved.
     """
 
     layer: LayerSpec

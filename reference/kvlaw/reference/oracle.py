@@ -1,8 +1,9 @@
 """The oracle: what every call of a trace must answer, and which clauses ask for it.
 
-It keeps a world of models by name.  ``open`` and ``step`` give the ``Expectation`` of one call and move the world on.  In
-the ``layout`` profile the oracle knows one right answer.  In ``core`` a cache of another design may choose (refuse a trim
-or do it, refuse spoilt tensors or end the trace by accepting them): then the observed choice is judged first and followed.
+It keeps a world of models by name. ``open`` and ``step`` give the ``Expectation`` of one call and move the world on. In
+the ``layout`` profile the oracle knows one right answer. In ``core`` a cache of another design may choose (refuse a
+trim or do it, refuse spoilt tensors or end the trace by accepting them): then the observed choice is judged first and
+followed.
 """
 
 from typing import Literal
@@ -83,7 +84,8 @@ class Oracle:
 
     @clause("POS-1", "ERR-6", "RING-14")
     def open(self, config: Config, seen: Seen | None = None) -> Expectation:
-        """Make ``c0``; an impossible configuration is refused (or, in ``core``, must at least show each query itself)."""
+        """Make ``c0``; an impossible configuration is refused (or, in ``core``, must at least show each query
+        itself)."""
         self.config, self.world = config, {}
         if config.problem is None:
             self.world["c0"] = model = Model.empty(config.layer)

@@ -1,8 +1,9 @@
 """A state machine whose every rule is one or more calls in lockstep.
 
-A machine class is bound to a ``Session`` (``bind``).  In record mode a divergence ends the trace and is noted in the
-session; in raise mode it raises the failure class of its clause, for use as an ordinary Hypothesis test.  Each trace first
-draws which of the optional calls it uses at all (swarm testing), so that one failing call does not end every trace.
+A machine class is bound to a ``Session`` (``bind``). In record mode a divergence ends the trace and is noted in the
+session; in raise mode it raises the failure class of its clause, for use as an ordinary Hypothesis test. Each trace
+first draws which of the optional calls it uses at all (swarm testing), so that one failing call does not end every
+trace.
 """
 
 from typing import Any, ClassVar, TypeVar
@@ -44,7 +45,9 @@ class LockstepMachine(RuleBasedStateMachine):
     def open(self, data: st.DataObject) -> None:
         """Draw a configuration and which calls this trace uses, and open."""
         self.config = data.draw(configs(self.kind, self.can, self.fixed), label="config")
-        wanted = data.draw(st.lists(st.booleans(), min_size=len(self.optional), max_size=len(self.optional)), label="uses")
+        wanted = data.draw(
+            st.lists(st.booleans(), min_size=len(self.optional), max_size=len(self.optional)), label="uses"
+        )
         self.used = frozenset(name for name, want in zip(self.optional, wanted, strict=True) if want)
         self.take(self.run_.open(self.config))
 
@@ -111,7 +114,8 @@ def bind(
 
 
 def play(machine: type[LockstepMachine], examples: int, steps: int, number: int) -> None:
-    """Run a bound machine: ``examples`` traces of up to ``steps`` rules, from seed ``number``; all settings explicit."""
+    """Run a bound machine: ``examples`` traces of up to ``steps`` rules, from seed ``number``; all settings
+    explicit."""
     chosen = settings(
         max_examples=examples,
         stateful_step_count=steps,

@@ -32,7 +32,7 @@ _SPOILT_ALWAYS = ("rank", "lengths", "empty")
 def lengths(window: int | None, offset: int) -> list[int]:
     """List the lengths that matter: around the window, around the allocation step, and some small ones."""
     around = [1, 2, 3, 5] if window is None else [1, 2, window - 1, window, window + 1, 2 * window + 1]
-    step = [256 - offset, 257 - offset] if window is None and 200 < offset < 256 else []  # noqa: PLR2004  # near the step
+    step = [256 - offset, 257 - offset] if window is None and 200 < offset < 256 else []  # near the step
     return sorted({n for n in (*around, *step) if n >= 1})
 
 
@@ -85,7 +85,7 @@ class ContractMachine(LockstepMachine):
             options["array"] = draw.draw(st.booleans())
         if "unread" in self.used:
             options["unread"] = draw.draw(st.integers(0, 3)) == 0
-        if "keep" in self.used and not options.get("unread") and len(self.run_.oracle.world) < 8:  # noqa: PLR2004  # a small world
+        if "keep" in self.used and not options.get("unread") and len(self.run_.oracle.world) < 8:  # a small world
             options["as_"] = draw.draw(st.sampled_from((None, None, f"r{len(self.calls)}")))
         return options
 
@@ -111,7 +111,7 @@ class ContractMachine(LockstepMachine):
 
     @precondition(
         lambda self: not self.over and "far" in self.used and self.config.window is None and self.model.offset < 300
-    )  # noqa: PLR2004
+    )
     @rule(data=data_)
     def far(self, data: st.DataObject) -> None:
         """Bring a growing cache to an allocation boundary."""
@@ -171,7 +171,7 @@ class ContractMachine(LockstepMachine):
 
     @precondition(
         lambda self: not self.over and "clone" in self.used and "clone" in self.can and len(self.run_.oracle.world) < 8
-    )  # noqa: PLR2004
+    )
     @rule(data=data_)
     def clone(self, data: st.DataObject) -> None:
         """Clone a cache."""
@@ -180,7 +180,7 @@ class ContractMachine(LockstepMachine):
 
     @precondition(
         lambda self: not self.over and "state" in self.used and "state" in self.can and len(self.run_.oracle.world) < 8
-    )  # noqa: PLR2004
+    )
     @rule(data=data_)
     def state(self, data: st.DataObject) -> None:
         """Take the state and keep it."""
@@ -275,7 +275,7 @@ class ContractMachine(LockstepMachine):
             self.do(AppendWindow(on=name, length=data.draw(st.integers(1, 5))))
         elif act == "trim" and "trim" in self.can:
             self.do(Trim(on=name, n=data.draw(st.sampled_from((0, 1, 2, offset, offset + 1)))))
-        elif act == "clone" and "clone" in self.can and len(self.run_.oracle.world) < 8:  # noqa: PLR2004  # a small world
+        elif act == "clone" and "clone" in self.can and len(self.run_.oracle.world) < 8:  # a small world
             self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
         elif act == "reset" and "reset" in self.can:
             self.do(Reset(on=name))

@@ -1,7 +1,7 @@
 """The protocol machine: drives a cache the way runtimes do.
 
-Prefill in chunks, decode for a while, draft and verify with a trim of what was rejected, a cloned prefix that goes its own
-way, a new conversation after a reset.  How a history is filled (one window, decodes, mixed) is drawn.
+Prefill in chunks, decode for a while, draft and verify with a trim of what was rejected, a cloned prefix that goes its
+own way, a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
 """
 
 from typing import Any
@@ -72,7 +72,7 @@ class ProtocolMachine(LockstepMachine):
 
     @precondition(
         lambda self: not self.over and "prefix" in self.used and "clone" in self.can and len(self.run_.oracle.world) < 6
-    )  # noqa: PLR2004
+    )
     @rule(count=st.integers(1, 4))
     def reuse_prefix(self, count: int) -> None:
         """Let a clone go its own way, then go on with the source."""

@@ -1,1 +1,1 @@
-"""What users see: step tables, failure blocks, the clause table.  Every form is made from results, never from prints."""
+"""What users see: step tables, failure blocks, the clause table. Every form is made from results, never from prints."""
