@@ -47,7 +47,7 @@ def print_proofs(console: Console, report: ProofReport) -> int:
     for lemma in (r for r in report.results if r.of is None):
         twin = twins.get(lemma.name)
         table.add_row(
-            f"{lemma.name}\n[dim]{lemma.sentence}[/]",
+            lemma.name,
             " ".join(lemma.clauses),
             _outcome(lemma),
             _outcome(twin) if twin else Text("missing", "bold red"),
