@@ -1,0 +1,135 @@
+"""The corpus: the shortest trace that shows each planted fault (``faults.jsonl``) and each mutant (``mutants.jsonl``).
+
+It is the ``quick`` budget, the first thing that every budget runs, and the offline vectors: one JSON trace per line, with
+``id``, ``note`` (the fault in one sentence), ``target`` (what it shows the fault of) and ``expect`` (the clause broken).
+``load_corpus`` reads it, ``entries_for`` keeps what a target can be asked, ``save`` writes a file anew.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, OpenList, Trim
+from kvlaw.spec.trace import Trace, TraceError
+
+FILES = ("faults.jsonl", "mutants.jsonl")
+_MADE_BY = {"clone": "clone", "state": "state", "reset": "reset", "trim": "trim", "dense": "dense", "list": "lists"}
+
+
+@frozen
+class Entry:
+    """One stored trace: ``id``, the fault it shows in words, whose fault, the clause broken, and the trace."""
+
+    id: str
+    note: str
+    target: str
+    expect: str
+    trace: Trace
+    needs: frozenset[str] = field(init=False)
+
+    @needs.default  # type: ignore[reportUnknownMemberType] # attrs' own decorator
+    def _needs(self) -> frozenset[str]:
+        return needed(self.trace)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of cache that the trace builds."""
+        lists = [call.layers for call in self.trace.calls if isinstance(call, OpenList)]
+        return frozenset({self.trace.config.kind, *(layer.kind for layers in lists for layer in layers)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the entry as plain JSON values."""
+        return {
+            "id": self.id,
+            "note": self.note,
+            "target": self.target,
+            "expect": self.expect,
+            **self.trace.to_json(),
+        }
+
+
+def needed(trace: Trace) -> frozenset[str]:
+    """List the capabilities without which a target cannot be asked a trace."""
+    pinned = {"sinks"} if trace.config.sinks else set[str]()
+    return frozenset(pinned | {name for call in trace.calls for name in _needs_of(call)})
+
+
+def _needs_of(call: Call) -> set[str]:
+    found = {_MADE_BY[call.verb]} if call.verb in _MADE_BY else set[str]()
+    if isinstance(call, Trim) and call.bypass:
+        found.add("bypass")
+    if isinstance(call, MakeMask):
+        found.add("mask")
+    if isinstance(call, Append | MakeMask):
+        found |= {"window_argument"} if call.window is not None else set()
+        found |= {"as_array"} if call.array else set()
+    if isinstance(call, Append | FetchDense) and call.verb == "dense":
+        found.add("dense")
+    if isinstance(call, OpenList) and any(layer.sinks for layer in call.layers):
+        found.add("sinks")
+    return found
+
+
+def load_corpus(folder: Traversable | None = None) -> tuple[Entry, ...]:
+    """Read every stored trace of a folder; without one those that came with the package, once.
+
+    Raises:
+        TraceError: for a line that cannot be read, with file and line, and for an id that stands twice.
+    """
+    return _shipped() if folder is None else _load(folder)
+
+
+@cache
+def _shipped() -> tuple[Entry, ...]:
+    return _load(files(__name__))
+
+
+def _load(folder: Traversable) -> tuple[Entry, ...]:
+    found: dict[str, Entry] = {}
+    for name in FILES:
+        path = folder / name
+        if not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            entry = _entry(line, f"{name}:{number}")
+            if found.setdefault(entry.id, entry) is not entry:
+                raise TraceError(f"{name}:{number}: the id {entry.id!r} stands twice")
+    return tuple(found.values())
+
+
+def _entry(line: str, where: str) -> Entry:
+    try:
+        trace = Trace.loads(line)
+        data = json.loads(line)
+        words = {name: str(data[name]) for name in ("id", "note", "target", "expect")}
+    except KeyError as error:
+        raise TraceError(f"{where}: {error.args[0]} is missing") from None
+    except TraceError as error:
+        raise TraceError(f"{where}: {error}") from None
+    return Entry(**words, trace=trace)
+
+
+def entries_for(kind: str, capabilities: frozenset[str], profile: str = "core") -> tuple[Entry, ...]:
+    """Give the stored traces that open a cache of ``kind`` and ask nothing that the target cannot do.
+
+    Every trace is worth playing in either profile: in ``core`` it exercises what it exercises of the MUST clauses.
+    """
+    del profile
+    return tuple(e for e in load_corpus() if e.trace.config.kind == kind and e.needs <= capabilities)
+
+
+def save(entries: Iterable[Entry], name: str, folder: Path) -> None:
+    """Write one file of the corpus anew, in the order of the ids."""
+    if name not in FILES:
+        raise ValueError(f"{name!r} is no file of the corpus; there are {', '.join(FILES)}")
+    lines = [json.dumps(entry.to_json(), separators=(", ", ": ")) for entry in sorted(entries, key=lambda e: e.id)]
+    (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+__all__ = ["FILES", "Entry", "entries_for", "load_corpus", "needed", "save"]
