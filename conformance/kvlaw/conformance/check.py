@@ -50,7 +50,7 @@ class Plan:
     profile: Profile = "core"
     budget: Budget = "ci"
     seed: int = 0
-    fixed: Mapping[str, Any] = field(factory=dict)
+    fixed: Mapping[str, Any] = field(factory=dict[str, Any])
     modelled: bool = False
 
 

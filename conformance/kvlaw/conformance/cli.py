@@ -126,7 +126,7 @@ def _open(
     type=click.Choice(["core", "layout"]),
     default="core",
     show_default=True,
-    help="core: what every cache owes its callers. layout: also the order, masks and limits that kvlaw fixes for interchange.",
+    help="core: what every cache owes its callers. layout: also order, masks and limits, which kvlaw fixes for interchange.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the machines.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result as JSON.")

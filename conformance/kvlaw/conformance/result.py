@@ -1,5 +1,4 @@
-"""The verdict of a check: an outcome per clause, one word for all, an exit code, and the JSON that users script
-with."""
+"""The verdict of a check: an outcome per clause, one word for all, an exit code, and JSON to script with."""
 
 from typing import Any, Literal
 
@@ -57,8 +56,8 @@ class CheckResult:
     calls: int = 0
     traces: int = 0
     seconds: float = 0.0
-    rules: dict[str, int] = field(factory=dict)
-    errors: dict[str, int] = field(factory=dict)
+    rules: dict[str, int] = field(factory=dict[str, int])
+    errors: dict[str, int] = field(factory=dict[str, int])
     kinds: tuple[str, ...] = ()
     interrupted: bool = False
 

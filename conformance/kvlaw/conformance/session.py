@@ -30,14 +30,14 @@ class Session:
     target: str = ""
     arithmetic: bool = False
     seed: int = 0
-    exercised: Counter[str] = field(factory=Counter)
-    failures: dict[str, Failure] = field(factory=dict)
-    rules: Counter[str] = field(factory=Counter)
+    exercised: Counter[str] = field(factory=Counter[str])
+    failures: dict[str, Failure] = field(factory=dict[str, Failure])
+    rules: Counter[str] = field(factory=Counter[str])
     calls: int = 0
     traces: int = 0
     reads_compared: int = 0
     reads_different: int = 0
-    errors: Counter[str] = field(factory=Counter)
+    errors: Counter[str] = field(factory=Counter[str])
     started: float = field(factory=time.monotonic)
     stage: str = ""
     on_progress: Callable[["Session"], None] | None = None

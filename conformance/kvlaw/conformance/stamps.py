@@ -12,6 +12,7 @@ the set. ``random`` makes arbitrary finite bits, for the comparison with the Num
 """
 
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -174,7 +175,8 @@ class Stamper:
 
 def spoil(payload: Payload, how: Malformed, decode_call: bool) -> Payload:
     """Spoil the tensors of an append in one way (ERR-2 to ERR-4)."""
-    keys, values, dtype = payload.keys, payload.values, payload.dtype
+    keys, values, held = payload.keys, payload.values, cast("DType", payload.dtype)
+    dtype = held
     if how == "rank":
         keys, values = keys[0], values[0]
     elif how == "batch":
@@ -191,6 +193,6 @@ def spoil(payload: Payload, how: Malformed, decode_call: bool) -> Payload:
     elif how == "empty":
         keys, values = keys[:, :, :0], values[:, :, :0]
     elif how == "dtype":
-        dtype = "f32" if dtype != "f32" else "bf16"
-        keys, values = (encode(decode(x, payload.dtype), dtype) for x in (keys, values))
+        dtype = "f32" if held != "f32" else "bf16"
+        keys, values = (encode(decode(x, held), dtype) for x in (keys, values))
     return Payload(payload.tokens, keys, values, payload.queries, dtype, payload.scale)

@@ -5,7 +5,6 @@ at all, and read with the same care as any trace.
 """
 
 import json
-import os
 from pathlib import Path
 
 from attrs import frozen
@@ -40,7 +39,7 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
     }
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(data, indent=1) + "\n")
-    os.replace(partial, path)  # atomic on every platform
+    partial.replace(path)
     return path
 
 

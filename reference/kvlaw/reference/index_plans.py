@@ -27,7 +27,7 @@ Phase = Literal["decode", "window"]
 """How an append was named; the name decides, not its length: a one-token window concatenates."""
 
 
-StateT = TypeVar("StateT", Ring, Full)
+StateT = TypeVar("StateT", bound=Ring | Full)
 
 
 @frozen

@@ -5,7 +5,7 @@ come before any change. These caches are the subject ``builtin:oracle`` and the 
 built.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -53,25 +53,25 @@ class Planes:
     keys: Bits
     values: Bits
 
-    def each(self, move: Any) -> "Planes":
+    def each(self, move: Callable[[Bits], Bits]) -> "Planes":
         """Move both planes alike."""
         return Planes(move(self.keys), move(self.values))
 
     def grown(self, count: int) -> "Planes":
         """Add zero columns at the end."""
-        return (
-            self
-            if count <= 0
-            else self.each(lambda p: np.concatenate([p, np.zeros_like(p, shape=(*p.shape[:2], count, p.shape[3]))], 2))
-        )
+        return self.each(lambda plane: _grown(plane, count)) if count > 0 else self
 
     def kept(self, columns: tuple[int, ...] | None) -> "Planes":
         """Keep these columns, laid out in this order."""
-        return self if columns is None else self.each(lambda p: p[:, :, list(columns)])
+        return self if columns is None else self.each(lambda plane: plane[:, :, list(columns)])
 
     def written(self, start: int, new: "Planes") -> "Planes":
         """Write new columns at ``start``, extending the planes if they end there."""
         return Planes(_written(self.keys, start, new.keys), _written(self.values, start, new.values))
+
+
+def _grown(plane: Bits, count: int) -> Bits:
+    return np.concatenate([plane, np.zeros_like(plane, shape=(*plane.shape[:2], count, plane.shape[3]))], 2)
 
 
 def _written(plane: Bits, start: int, new: Bits) -> Bits:

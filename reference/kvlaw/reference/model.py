@@ -32,7 +32,9 @@ class Past:
 
 @frozen
 class Model:
-    """One cache: ``row`` is its meaning, ``state`` and ``slots`` its layout (ids by column, 0 for a column never
+    """One cache.
+
+    ``row`` is its meaning, ``state`` and ``slots`` its layout (ids by column, 0 for a column never
     written).
 
     ``lenient`` marks a ring that another design built although it cannot be built (RING-14): then a query must see its

@@ -6,7 +6,7 @@ first draws which of the optional calls it uses at all (swarm testing), so that 
 trace.
 """
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
@@ -110,12 +110,12 @@ def bind(
     machine: type[Machine], session: Session, kind: Kind, fixed: dict[str, Any], *, raising: bool = False
 ) -> type[Machine]:
     """Make a machine class that plays on one session."""
-    return type(machine.__name__, (machine,), {"session": session, "kind": kind, "fixed": fixed, "raising": raising})
+    bound = {"session": session, "kind": kind, "fixed": fixed, "raising": raising}
+    return cast("type[Machine]", type(machine.__name__, (machine,), bound))
 
 
 def play(machine: type[LockstepMachine], examples: int, steps: int, number: int) -> None:
-    """Run a bound machine: ``examples`` traces of up to ``steps`` rules, from seed ``number``; all settings
-    explicit."""
+    """Run a bound machine from seed ``number``: ``examples`` traces of up to ``steps`` rules; all settings explicit."""
     chosen = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -124,7 +124,7 @@ def play(machine: type[LockstepMachine], examples: int, steps: int, number: int)
         derandomize=False,
         print_blob=False,
         report_multiple_bugs=True,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
         phases=(Phase.explicit, Phase.generate, Phase.shrink) if machine.raising else (Phase.generate,),
     )
     run_state_machine_as_test(seed(number)(machine), settings=chosen)

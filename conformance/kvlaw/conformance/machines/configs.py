@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kvlaw.spec.config import Config, DType, Kind
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
-SHAPES: tuple[dict[str, int], ...] = (
+SHAPES: tuple[dict[str, Any], ...] = (
     {},
     {"kv_heads": 1, "groups": 4},
     {"batch": 2, "kv_heads": 1, "groups": 2},

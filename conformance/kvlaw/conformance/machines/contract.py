@@ -226,7 +226,7 @@ class ContractMachine(LockstepMachine):
         decode = data.draw(st.booleans())
         fitting = MALFORMED if self.thing(name).slots else _SPOILT_ALWAYS
         hows = [how for how in fitting if how != "two" or (decode and "phases" in self.can)]
-        how = data.draw(st.sampled_from(hows))
+        how: Any = data.draw(st.sampled_from(hows))
         self.do(AppendDecode(on=name, malformed=how) if decode else AppendWindow(on=name, length=2, malformed=how))
         self.fired("spoilt")
 

@@ -96,7 +96,8 @@ def summary(result: CheckResult) -> RenderableType:
         Text(f"clauses     {told}"),
         Text(f"arithmetic  {result.arithmetic.word} ({result.arithmetic.reads} reads)"),
         Text(
-            f"played      {result.traces} traces, {result.calls} calls in {result.seconds:.1f} s; budget {result.budget}, seed {result.seed}"
+            f"played      {result.traces} traces, {result.calls} calls in {result.seconds:.1f} s; "
+            f"budget {result.budget}, seed {result.seed}"
         ),
         *[Text(f"trouble     {count} x {message}", "yellow") for message, count in list(result.errors.items())[:5]],
         *[Text(f"next        {line}", "cyan") for line in _next(result)],
