@@ -1,20 +1,23 @@
-"""How the suite talks to one kind of cache: subclass ``Adapter`` for an interface of your own.
+"""From an adapter to a Subject: the world of named objects, and one observation per call.
 
-Only ``build``, ``append`` and ``fetched`` are needed; every other method may be left out, and what it would show is then
-*not observed* (state its capability in ``capabilities`` when you write it).  An exception in any method is a refusal of that
-call.  ``AdapterSubject`` keeps the world of named objects and turns the adapter into a Subject.
+``AdapterSubject`` keeps what the calls of a trace make (caches, lists of layers, reads, handed-out arrays), carries a
+call out through its ``Adapter`` (``interface``) and shows what there is to see. Every call is guarded (``guard``):
+whatever the cache does, the answer is an observation. A refused call shows the state that it left behind; a spoilt call
+or a trim by no whole number that is carried out all the same shows nothing, since nothing is known of what it should
+show.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
+from kvlaw.conformance.guard import ShowingError, guarded, show
+from kvlaw.conformance.interface import UNSHOWN, Adapter, NonsenseError, Unshown, UnsupportedError
 from kvlaw.conformance.stamps import spoil
-from kvlaw.conformance.timelimit import TimeLimitError, time_limit
 from kvlaw.spec.calls import (
     Append,
     Attend,
@@ -24,138 +27,64 @@ from kvlaw.spec.calls import (
     FetchDense,
     LookAt,
     MakeMask,
+    Malformed,
     OpenList,
     Phase,
     Reset,
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.config import Config, Kind, LayerSpec
 from kvlaw.spec.observations import Bits, MaskView, Observation, Payload, ReadView, StateView
 
 
-class UnsupportedError(Exception):
-    """The cache has no such call."""
-
-
-class Adapter:
-    """One kind of cache, as the suite asks it.
-
-    ``tensor`` and ``bits`` turn arrays of bits into the cache's own arrays and back; all other methods take and give the
-    cache's own arrays.  ``config`` is set before the first ``build``.
-    """
-
-    capabilities: ClassVar[frozenset[str]] = frozenset()
-    config: Config = Config("full")
-
-    def build(self, layer: LayerSpec) -> Any:
-        """Make an empty cache; raise if such a cache cannot be built."""
-        raise NotImplementedError
-
-    def tensor(self, bits: Bits, dtype: str) -> Any:
-        """Turn bits ``[B, H, L, D]`` into the cache's own array type."""
-        raise NotImplementedError
-
-    def bits(self, array: Any) -> npt.NDArray[Any]:
-        """Turn one of the cache's arrays into a copy of its bits (masks: a bool array)."""
-        raise NotImplementedError
-
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
-        """Append and give the read: anything that ``fetched``, ``read_mask`` and ``attend`` understand."""
-        raise NotImplementedError
-
-    def fetched(self, read: Any) -> tuple[Any, Any] | None:
-        """Give the keys and values that the read attends, ``[B, Hkv, S, D]``, or None if it cannot show them."""
-        raise NotImplementedError
-
-    def read_mask(self, read: Any) -> Any:
-        """Give the read's mask: None, ``"causal"`` or a bool array."""
-        raise NotImplementedError
-
-    def attend(self, read: Any, queries: Any, scale: float) -> Any:
-        """Attend queries ``[B, H, L, D]``."""
-        raise UnsupportedError
-
-    def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
-        """Append and hand out what a graph attends by itself."""
-        raise UnsupportedError
-
-    def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
-        """Build the mask of the append that comes next."""
-        raise UnsupportedError
-
-    def trim(self, cache: Any, n: Any, bypass: bool) -> int | None:
-        """Drop the newest n positions; answer how many were dropped (None: not said)."""
-        raise UnsupportedError
-
-    def trim_layers(self, caches: list[Any], n: Any) -> int | None:
-        """Drop the newest n positions of every layer, or of none."""
-        raise UnsupportedError
-
-    def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
-        """Say whether every layer can trim n (None: not said)."""
-        return None
-
-    def append_layers(
-        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
-    ) -> list[Any]:
-        """Append to every layer, or to none; the plain way is one by one."""
-        return [self.append(cache, keys, values, phase, window, array) for cache in caches]
-
-    def clone(self, cache: Any) -> Any:
-        """Make an independent copy."""
-        raise UnsupportedError
-
-    def state(self, cache: Any) -> Mapping[str, Any]:
-        """Hand out the state's arrays by name."""
-        raise UnsupportedError
-
-    def reset(self, cache: Any) -> None:
-        """Empty the cache."""
-        raise UnsupportedError
-
-    def show(self, cache: Any) -> StateView:
-        """Show the state; leave out what cannot be shown."""
-        return StateView()
-
-    def poison(self, array: Any) -> None:
-        """Overwrite one of the caller's own arrays in place."""
-
-
-@frozen
+@frozen(eq=False)
 class HeldRead:
-    """A read in the world, with the queries that it was last asked."""
+    """One read, or one per layer of a list (``listed``), with the queries that it was last asked."""
 
-    read: Any
+    reads: tuple[Any, ...]
     payload: Payload
+    listed: bool = False
 
 
-@frozen
+@frozen(eq=False)
 class HeldArrays:
-    """Handed-out arrays in the world, alive as the cache's own objects."""
+    """Handed-out arrays, alive as the cache's own objects."""
 
     arrays: Mapping[str, Any]
 
 
+@frozen(eq=False)
+class HeldList:
+    """The caches of a list of layers; the list itself may be changed by the adapter."""
+
+    caches: list[Any]
+
+
 @define
 class AdapterSubject:
-    """A Subject made of an adapter: keeps the named objects, turns exceptions into refusals, bounds the time of a call."""
+    """A Subject made of an adapter; ``seconds`` bounds every call."""
 
     adapter: Adapter
     seconds: float = 10.0
     name: str = "py"
-    world: dict[str, Any] = field(factory=dict)
+    world: dict[str, Any] = field(factory=dict[str, Any])
 
     @property
     def capabilities(self) -> frozenset[str]:
         """What the adapter can do and show."""
         return self.adapter.capabilities
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of cache that it can build."""
+        return self.adapter.kinds
+
     def open(self, config: Config) -> Observation:
         """Forget everything and make ``c0``."""
         self.world = {}
         self.adapter.config = config
-        return self._guard(lambda: self._built("c0", config.layer))
+        return guarded(self.seconds, lambda: self._built("c0", config.layer))
 
     def close(self) -> None:
         """Let go of everything."""
@@ -163,27 +92,33 @@ class AdapterSubject:
 
     def apply(self, call: Call, payload: Payload | None, look: bool) -> Observation:
         """Carry out one call."""
-        return self._guard(lambda: self._apply(call, payload or Payload(), look))
-
-    def _guard(self, act: Callable[[], Observation]) -> Observation:
-        try:
-            with time_limit(self.seconds), _quiet():
-                return act()
-        except UnsupportedError as error:
-            return Observation("unsupported", message=str(error) or "the target has no such call")
-        except TimeLimitError as error:
-            return Observation("error", message=str(error))
-        except Exception as error:  # noqa: BLE001  # whatever a foreign cache raises is its answer
-            return Observation("refused", message=f"{type(error).__name__}: {error}")
+        observation = guarded(self.seconds, lambda: self._apply(call, payload or Payload(), look))
+        if observation.refused and look:
+            return guarded(self.seconds, lambda: self._left_by(call, observation))
+        return observation
 
     def _built(self, name: str, layer: LayerSpec) -> Observation:
         self.world[name] = cache = self.adapter.build(layer)
-        return Observation(state=self.adapter.show(cache))
+        return Observation(state=self._state(cache, look=True))
+
+    def _left_by(self, call: Call, refused: Observation) -> Observation:
+        """Add the state that a refused call left behind (ERR-1)."""
+        target = self.world.get(call.on)
+        if target is None or isinstance(target, HeldRead | HeldArrays) or isinstance(call, OpenList):
+            return refused
+        if isinstance(target, HeldList):
+            return evolve(self._list_shown(target.caches, look=True), outcome="refused", message=refused.message)
+        return evolve(refused, state=self._state(target, look=True))
+
+    # One call.
 
     def _apply(self, call: Call, payload: Payload, look: bool) -> Observation:
         if isinstance(call, OpenList):
-            self.world[call.as_] = layers = [self.adapter.build(layer) for layer in call.layers]
+            layers = [self.adapter.build(layer) for layer in call.layers]
+            self.world[call.as_] = HeldList(layers)
             return self._list_shown(layers, look)
+        if call.on not in self.world:
+            raise NonsenseError(f"nothing is called {call.on!r} in the target's world")
         if isinstance(call, Drop):
             del self.world[call.on]
             return Observation()
@@ -192,28 +127,11 @@ class AdapterSubject:
             return self._again(target, call, payload, look)
         if isinstance(target, HeldArrays):
             return Observation(arrays=self._copies(target.arrays)) if look else Observation()
-        if isinstance(target, list):
-            return self._on_list(target, call, payload, look)  # type: ignore[reportUnknownArgumentType] # a list of caches, of any type
+        if isinstance(target, HeldList):
+            return self._on_list(target.caches, call, payload, look)
         return self._on_cache(target, call, payload, look)
 
-    def _again(self, target: HeldRead, call: Call, payload: Payload, look: bool) -> Observation:
-        asked = payload if payload.queries.size else target.payload
-        if isinstance(call, Attend) and call.malformed is not None:
-            queries = spoil(
-                Payload((), asked.queries, asked.queries, asked.queries, asked.dtype), call.malformed, decode_call=True
-            )
-            self.adapter.attend(target.read, self.adapter.tensor(queries.keys, queries.dtype), asked.scale)
-            return Observation()
-        if isinstance(target.read, list):
-            return (
-                Observation(layers=tuple(Observation(read=self._shown(r, asked)) for r in target.read))
-                if look
-                else Observation()
-            )  # type: ignore[reportUnknownVariableType] # reads, of any type
-        return Observation(read=self._shown(target.read, asked)) if look else Observation()
-
     def _on_cache(self, cache: Any, call: Call, payload: Payload, look: bool) -> Observation:
-        adapter = self.adapter
         if isinstance(call, Append):
             return self._append(cache, call, payload, look)
         if isinstance(call, FetchDense):
@@ -221,128 +139,227 @@ class AdapterSubject:
         if isinstance(call, MakeMask):
             return self._mask(cache, call, look)
         if isinstance(call, Trim):
-            answer = adapter.trim(cache, call.n, call.bypass)
-            return Observation(answer=_count(answer), state=self._state(cache, look))
+            return self._trimmed(cache, call, look)
         if isinstance(call, Clone):
-            self.world[call.as_] = twin = adapter.clone(cache)
+            self.world[call.as_] = twin = self.adapter.clone(cache)
             return Observation(state=self._state(twin, look))
         if isinstance(call, TakeState):
-            self.world[call.as_] = held = HeldArrays(dict(adapter.state(cache)))
+            self.world[call.as_] = held = HeldArrays(dict(self.adapter.state(cache)))
             return Observation(arrays=self._copies(held.arrays) if look else None, state=self._state(cache, look))
         if isinstance(call, Reset):
-            adapter.reset(cache)
+            self.adapter.reset(cache)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a cache cannot be asked to {call.verb}")
         return Observation(state=self._state(cache, look))
 
-    def _tensors(self, payload: Payload, call: Append | FetchDense) -> tuple[Any, Any, Payload]:
+    def _tensors(self, payload: Payload, call: Append | FetchDense) -> tuple[Any, Any]:
         given = payload
         if call.malformed is not None:
             given = spoil(payload, call.malformed, decode_call=call.verb == "decode")
-        return self.adapter.tensor(given.keys, given.dtype), self.adapter.tensor(given.values, given.dtype), given
+        return self.adapter.tensor(given.keys, given.dtype), self.adapter.tensor(given.values, given.dtype)
 
-    def _append(self, cache: Any, call: Append, payload: Payload, look: bool) -> Observation:
-        keys, values, _ = self._tensors(payload, call)
-        phase: Phase = "decode" if call.verb == "decode" else "window"
-        read = self.adapter.append(cache, keys, values, phase, call.window, call.array)
+    def _spend(self, keys: Any, values: Any) -> None:
+        """Overwrite the caller's arrays, where the trace asks for it."""
         if self.adapter.config.poison:
             self.adapter.poison(keys)
             self.adapter.poison(values)
+
+    def _append(self, cache: Any, call: Append, payload: Payload, look: bool) -> Observation:
+        keys, values = self._tensors(payload, call)
+        read = self.adapter.append(cache, keys, values, _phase(call), call.window, call.array)
+        self._spend(keys, values)
         if call.as_:
-            self.world[call.as_] = HeldRead(read, payload)
-        shown = self._shown(read, payload) if look and not call.unread and call.malformed is None else None
+            self.world[call.as_] = HeldRead((read,), payload)
+        if call.malformed is not None:
+            return Observation()
+        shown = self._shown(read, payload) if look and not call.unread else None
         return Observation(read=shown, state=self._state(cache, look))
 
     def _dense(self, cache: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
-        keys, values, _ = self._tensors(payload, call)
-        fetched = self.adapter.fetch_dense(cache, keys, values)
-        arrays = {"keys": fetched[0], "values": fetched[1]}
-        if self.adapter.config.poison:
-            self.adapter.poison(keys)
-            self.adapter.poison(values)
+        keys, values = self._tensors(payload, call)
+        handed = _pair(self.adapter.fetch_dense(cache, keys, values))
+        self._spend(keys, values)
+        arrays: dict[str, Any] = {"keys": handed[0], "values": handed[1]}
         if call.as_:
             self.world[call.as_] = HeldArrays(arrays)
-        copies = self._copies(arrays) if look else None
-        read = ReadView(copies["keys"], copies["values"]) if copies and call.malformed is None else None
-        return Observation(read=read, arrays=copies, state=self._state(cache, look))
+        if not look or call.malformed is not None:
+            return Observation()
+        copies = {name: self._tensor_bits(f"the fetched {name}", array) for name, array in arrays.items()}
+        return Observation(
+            read=ReadView(copies["keys"], copies["values"]), arrays=copies, state=self._state(cache, look)
+        )
 
     def _mask(self, cache: Any, call: MakeMask, look: bool) -> Observation:
         mask = self.adapter.mask(cache, call.length, call.phase, call.window, call.array)
         if call.as_:
             self.world[call.as_] = HeldArrays({} if mask is None or isinstance(mask, str) else {"mask": mask})
-        view = MaskView.of(mask if mask is None or isinstance(mask, str) else self.adapter.bits(mask)) if look else None
-        return Observation(mask=view, state=self._state(cache, look))
+        return Observation(mask=self._mask_view(mask) if look else None, state=self._state(cache, look))
+
+    def _trimmed(self, cache: Any, call: Trim, look: bool) -> Observation:
+        answer = self.adapter.trim(cache, call.n, call.bypass)
+        if type(call.n) is not int:
+            return Observation()
+        return Observation(answer=_count(answer), state=self._state(cache, look))
+
+    def _again(self, target: HeldRead, call: Call, payload: Payload, look: bool) -> Observation:
+        asked = payload if payload.queries.size else target.payload
+        if isinstance(call, Attend) and call.malformed is not None:
+            self._ask_wrongly(target, asked, call.malformed)
+            return Observation()
+        if not look:
+            return Observation()
+        shown = [self._shown(read, asked) for read in target.reads]
+        return (
+            Observation(layers=tuple(Observation(read=s) for s in shown))
+            if target.listed
+            else Observation(read=shown[0])
+        )
+
+    def _ask_wrongly(self, target: HeldRead, asked: Payload, how: Malformed) -> None:
+        """Ask reads with spoilt queries (READ-9)."""
+        queries, dtype = asked.queries, asked.dtype
+        if how == "heads":
+            if self.adapter.config.kv_heads == 1:
+                raise UnsupportedError("one KV head takes any number of query heads")
+            queries = queries[:, [0, *range(queries.shape[1])]]
+        elif how in ("lengths", "two"):
+            queries = queries[:, :, [0, *range(queries.shape[2])]]
+        else:
+            spoilt = spoil(Payload((), queries, queries, queries, dtype), how, decode_call=True)
+            queries, dtype = spoilt.keys, spoilt.dtype
+        for read in target.reads:
+            self.adapter.settle([self.adapter.attend(read, self.adapter.tensor(queries, dtype), asked.scale)])
+
+    # What is shown.
 
     def _shown(self, read: Any, payload: Payload) -> ReadView:
-        adapter = self.adapter
-        fetched = adapter.fetched(read)
-        mask = adapter.read_mask(read) if "mask" in adapter.capabilities else None
-        view = None
-        if "mask" in adapter.capabilities:
-            view = MaskView.of(mask if mask is None or isinstance(mask, str) else adapter.bits(mask))
-        output = None
-        if "attend" in adapter.capabilities and payload.queries.size:
-            output = adapter.bits(adapter.attend(read, adapter.tensor(payload.queries, payload.dtype), payload.scale))
-        if fetched is None:
-            return ReadView(mask=view, output=output)
-        return ReadView(adapter.bits(fetched[0]), adapter.bits(fetched[1]), view, output)
+        fetched = show("the fetch", self.adapter.fetched, read)
+        mask = show("the mask", self.adapter.read_mask, read)
+        parts = () if fetched is None else show("the fetch", _pair, fetched)
+        asked = "attend" in self.capabilities and payload.queries.size > 0
+        output = self._attended(read, payload, parts, mask) if asked else None
+        lazy = [part for part in (*parts, mask, output) if not (part is None or isinstance(part, str | Unshown))]
+        show("the read", self.adapter.settle, lazy)
+        keys = self._tensor_bits("the fetched keys", parts[0]) if parts else None
+        values = self._tensor_bits("the fetched values", parts[1]) if parts else None
+        answer = None if output is None else self._tensor_bits("the output", output)
+        return ReadView(keys, values, None if mask is UNSHOWN else self._mask_view(mask), answer)
+
+    def _attended(self, read: Any, payload: Payload, parts: Sequence[Any], mask: Any) -> Any:
+        """Attend; an attention that fails because the mask does not fit is shown by the mask itself (MASK-1)."""
+        queries = self.adapter.tensor(payload.queries, payload.dtype)
+        try:
+            return show("the output", self.adapter.attend, read, queries, payload.scale)
+        except ShowingError:
+            if parts and not isinstance(mask, str | Unshown | None) and self._misfit(mask, parts, payload):
+                return None
+            raise
+
+    def _misfit(self, mask: Any, parts: Sequence[Any], payload: Payload) -> bool:
+        shape = (1, *self.adapter.mask_array(mask).shape)
+        return shape[-1] != parts[0].shape[2] or shape[-2] not in (1, payload.queries.shape[2])
+
+    def _tensor_bits(self, what: str, array: Any) -> Bits:
+        said = show(what, self.adapter.dtype_of, array)
+        if said is not None and said != self.adapter.config.dtype:
+            raise ShowingError(f"{what}: {said} instead of {self.adapter.config.dtype}")
+        return show(what, self.adapter.bits, array)
+
+    def _mask_view(self, mask: Any) -> MaskView:
+        if mask is None:
+            return MaskView("none")
+        if isinstance(mask, str):
+            if mask != "causal":
+                raise ShowingError(f"the mask: {mask!r} is no mask; the only word is 'causal'")
+            return MaskView("causal")
+        array = show("the mask", self.adapter.mask_array, mask)
+        if array.dtype != np.bool_:
+            raise ShowingError(f"the mask: an array of {array.dtype}, not of bool")
+        return MaskView("array", array)
 
     def _state(self, cache: Any, look: bool) -> StateView | None:
-        return self.adapter.show(cache) if look else None
+        return show("the state", self.adapter.show, cache) if look else None
 
     def _copies(self, arrays: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         return {
-            name: self.adapter.bits(array) if not isinstance(array, int) else np.array(array)
+            name: np.array(array) if isinstance(array, int | float) else show(name, self.adapter.bits, array)
             for name, array in arrays.items()
         }
 
     # Lists of layers.
 
     def _on_list(self, caches: list[Any], call: Call, payload: Payload, look: bool) -> Observation:
-        adapter = self.adapter
         if isinstance(call, Append):
-            keys, values, _ = self._tensors(payload, call)
-            phase: Phase = "decode" if call.verb == "decode" else "window"
-            reads = adapter.append_layers(caches, keys, values, phase, call.window, call.array)
-            if call.as_:
-                self.world[call.as_] = HeldRead(reads, payload)
-            shown = [
-                self._shown(r, payload) if look and not call.unread and call.malformed is None else None for r in reads
-            ]
-            layers = tuple(Observation(read=r, state=self._state(c, look)) for r, c in zip(shown, caches, strict=True))
-            return Observation(layers=layers, state=self._list_state(caches, look))
+            return self._append_list(caches, call, payload, look)
         answer = None
         if isinstance(call, Trim):
-            answer = _count(adapter.trim_layers(caches, call.n))
+            answer = _count(self.adapter.trim_layers(caches, call.n)) if type(call.n) is int else None
         elif isinstance(call, Clone):
-            self.world[call.as_] = caches = [adapter.clone(c) for c in caches]
+            caches = [self.adapter.clone(cache) for cache in caches]
+            self.world[call.as_] = HeldList(caches)
         elif isinstance(call, Reset):
             for cache in caches:
-                adapter.reset(cache)
+                self.adapter.reset(cache)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a list of layers cannot be asked to {call.verb}")
-        shown_list = self._list_shown(caches, look)
-        return Observation(answer=answer, layers=shown_list.layers, state=shown_list.state)
+        return evolve(self._list_shown(caches, look), answer=answer)
+
+    def _append_list(self, caches: list[Any], call: Append, payload: Payload, look: bool) -> Observation:
+        keys, values = self._tensors(payload, call)
+        reads = self.adapter.append_layers(caches, keys, values, _phase(call), call.window, call.array)
+        self._spend(keys, values)
+        if call.as_:
+            self.world[call.as_] = HeldRead(tuple(reads), payload, listed=True)
+        if call.malformed is not None:
+            return Observation()
+        shown = [self._shown(read, payload) if look and not call.unread else None for read in reads]
+        after = self._list_shown(caches, look)
+        return evolve(after, layers=tuple(evolve(o, read=r) for o, r in zip(after.layers, shown, strict=True)))
 
     def _list_shown(self, caches: list[Any], look: bool) -> Observation:
-        return Observation(
-            layers=tuple(Observation(state=self._state(c, look)) for c in caches), state=self._list_state(caches, look)
-        )
+        states = [self._state(cache, look) for cache in caches]
+        return Observation(layers=tuple(Observation(state=s) for s in states), state=self._list_state(caches, states))
 
-    def _list_state(self, caches: list[Any], look: bool) -> StateView | None:
-        if not look or not caches:
+    def _list_state(self, caches: list[Any], states: Sequence[StateView | None]) -> StateView | None:
+        first = states[0] if states else None
+        if first is None:
             return None
-        offset = self.adapter.show(caches[0]).offset
-        flags = [self.adapter.can_trim_layers(caches, n) for n in range((offset or 0) + 2)]
-        said = None if any(flag is None for flag in flags) else tuple(bool(flag) for flag in flags)
-        return StateView(offset=offset, can_trim=said)
+        counts = range((first.offset or 0) + 2)
+        flags = [show("can_trim of the list", self.adapter.can_trim_layers, caches, n) for n in counts]
+        return StateView(offset=first.offset, can_trim=None if None in flags else tuple(bool(flag) for flag in flags))
+
+
+def _phase(call: Append) -> Phase:
+    return "decode" if call.verb == "decode" else "window"
+
+
+def _pair(answer: Any) -> tuple[Any, Any]:
+    """Check that an answer is keys and values."""
+    parts = _parts(answer)
+    if parts is None or len(parts) != 2:
+        raise NonsenseError(f"{_named(answer)} instead of keys and values")
+    return parts[0], parts[1]
+
+
+def _parts(answer: Any) -> Sequence[Any] | None:
+    return cast("Sequence[Any]", answer) if isinstance(answer, tuple | list) else None
 
 
 def _count(answer: Any) -> int | None:
-    return None if answer is None else int(answer)
+    """Check that an answer is a whole number, or nothing."""
+    if answer is None:
+        return None
+    try:
+        return index(answer)
+    except TypeError as error:
+        raise NonsenseError(f"the answer {_named(answer)} is no whole number") from error
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
+def _named(answer: Any) -> str:
+    if answer is None or isinstance(answer, int | float | str):
+        return repr(answer)
+    parts = _parts(answer)
+    return f"a {type(answer).__name__}" + ("" if parts is None else f" of {len(parts)}")
+
+
+__all__ = ["UNSHOWN", "Adapter", "AdapterSubject", "HeldArrays", "HeldList", "HeldRead", "UnsupportedError"]

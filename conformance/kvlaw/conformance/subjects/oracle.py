@@ -1,15 +1,14 @@
 """``builtin:oracle``: the NumPy reference caches as a subject, and the adapter on which planted faults are built."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import Adapter
-from kvlaw.reference.layout import Cache, Read
-from kvlaw.reference.layout import Refusal
+from kvlaw.reference.layout import Cache, Read, Refusal
 from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import LayerSpec
 from kvlaw.spec.contract import CAPABILITIES
@@ -27,7 +26,8 @@ class Tensor:
 class ReferenceAdapter(Adapter):
     """The reference caches, asked as the suite asks every cache."""
 
-    capabilities: ClassVar[frozenset[str]] = frozenset(CAPABILITIES)
+    capabilities = frozenset(CAPABILITIES)
+    computes = "model"
     cache_type: type[Cache] = Cache
 
     def build(self, layer: LayerSpec) -> Any:

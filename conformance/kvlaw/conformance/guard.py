@@ -1,0 +1,64 @@
+"""What keeps a foreign cache from taking the suite down: every call into it is made through ``guarded``.
+
+* It may raise: an exception out of the call itself is a refusal, out of the showing of its results an error.
+* It may hang: the call is interrupted after its time limit, which is an error (``timelimit``).
+* It may print: what it prints goes to stderr, so that a report on stdout stays whole.
+* It may leave (``sys.exit``): that is an error; only the user's own interrupt passes.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kvlaw.conformance.interface import NonsenseError, UnsupportedError
+from kvlaw.conformance.timelimit import TimeLimitError, time_limit
+from kvlaw.spec.observations import Observation, Outcome
+
+T = TypeVar("T")
+
+
+class ShowingError(Exception):
+    """A call was carried out, but what it made cannot be shown; the text names what."""
+
+
+def show(what: str, get: Callable[..., T], *arguments: Any) -> T:
+    """Call ``get`` to show ``what``; whatever it raises becomes a ``ShowingError`` that names it."""
+    try:
+        return get(*arguments)
+    except (UnsupportedError, ShowingError):
+        raise
+    except NonsenseError as error:
+        raise ShowingError(f"{what}: {error}") from error
+    except Exception as error:
+        raise ShowingError(f"{what}: {describe(error)}") from error
+
+
+def guarded(seconds: float, act: Callable[[], Observation]) -> Observation:
+    """Make one call into a foreign cache, ``seconds`` long at most, and turn whatever happens into an observation."""
+    try:
+        with time_limit(seconds), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
+            return act()
+    except UnsupportedError as error:
+        return Observation("unsupported", message=str(error) or "the target has no such call")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit included
+        return Observation(_outcome(error), message=describe(error))
+
+
+def _outcome(error: BaseException) -> Outcome:
+    wrong = isinstance(error, ShowingError | NonsenseError | TimeLimitError) or not isinstance(error, Exception)
+    return "error" if wrong else "refused"
+
+
+def describe(error: BaseException) -> str:
+    """Say in one line what was raised."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ShowingError | NonsenseError | TimeLimitError):
+        return text
+    if isinstance(error, SystemExit):
+        return f"the target called sys.exit({error.code!r})"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,144 @@
+"""The interface by which the suite drives one kind of cache: subclass ``Adapter`` for a cache with calls of its own.
+
+``build``, ``tensor``, ``bits``, ``append`` and ``fetched`` are needed. Every other method may be left out: what it
+would do is then *unsupported*, what it would show is *not observed*, and clauses that need it are *not applicable*.
+Name in ``capabilities`` what is there (``kvlaw.spec.contract.CAPABILITIES`` says what each word means).
+
+An exception out of a method that *acts* (build, append, fetch_dense, mask, trim, clone, state, reset) is the cache's
+refusal of that call. An exception out of a method that *shows* (bits, fetched, read_mask, show, and attend of an
+accepted append) is an error of the cache. Raise ``UnsupportedError`` where there is no such call, ``NonsenseError``
+where the cache answered with something that cannot be what it claims to be.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kvlaw.conformance.decode import NonsenseError
+from kvlaw.spec.calls import Phase
+from kvlaw.spec.config import KINDS, Config, Kind, LayerSpec
+from kvlaw.spec.observations import Bits, StateView
+
+
+class UnsupportedError(Exception):
+    """The cache has no such call."""
+
+
+class Unshown(Enum):
+    """What stands in for a value that a cache cannot show."""
+
+    UNSHOWN = "not shown"
+
+
+UNSHOWN = Unshown.UNSHOWN
+
+
+class Adapter:
+    """One kind of cache, as the suite asks it.
+
+    ``tensor`` and ``bits`` turn arrays of bits into the cache's own arrays and back; all other methods take and give
+    the cache's own arrays. ``config`` is set before the first ``build``; ``kinds`` says which
+    kinds of cache can be built.
+    """
+
+    capabilities: frozenset[str] = frozenset()
+    kinds: tuple[Kind, ...] = KINDS
+    computes: Literal["mlx", "model", "own"] = "own"
+    """Whose arithmetic its reads have: MLX's fused attention, the NumPy model of it, or another (not compared)."""
+    config: Config = Config("full")
+
+    # Arrays.
+
+    def tensor(self, bits: Bits, dtype: str) -> Any:
+        """Turn bits ``[B, H, L, D]`` of ``bf16``, ``f16`` or ``f32`` into a new array of the cache's own type."""
+        raise NotImplementedError
+
+    def bits(self, array: Any) -> npt.NDArray[Any]:
+        """Turn one of the cache's arrays into a copy of its bits; an array of integers or booleans stays what it is."""
+        raise NotImplementedError
+
+    def dtype_of(self, array: Any) -> str | None:
+        """Name the dtype of one of the cache's arrays (``bf16``, ``f16``, ``f32``, another); None: not said."""
+        return None
+
+    def mask_array(self, mask: Any) -> npt.NDArray[np.bool_]:
+        """Turn an array mask into a copy, True where a query sees a column."""
+        return self.bits(mask)
+
+    def settle(self, arrays: Sequence[Any]) -> None:
+        """Compute lazy arrays that are about to be shown, all at once."""
+
+    def poison(self, array: Any) -> None:
+        """Overwrite one of the caller's own arrays in place (OWN-8)."""
+
+    # One cache.
+
+    def build(self, layer: LayerSpec) -> Any:
+        """Make an empty cache; raise if such a cache cannot be built."""
+        raise NotImplementedError
+
+    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+        """Append and give the read: anything that ``fetched``, ``read_mask`` and ``attend`` understand."""
+        raise NotImplementedError
+
+    def fetched(self, read: Any) -> tuple[Any, Any] | None:
+        """Give the keys and values that the read attends, ``[B, Hkv, S, D]``, or None if it cannot show them."""
+        raise NotImplementedError
+
+    def read_mask(self, read: Any) -> Any:
+        """Give the read's mask: None, ``"causal"``, a bool array, or ``UNSHOWN``."""
+        return UNSHOWN
+
+    def attend(self, read: Any, queries: Any, scale: float) -> Any:
+        """Attend queries ``[B, H, L, D]``."""
+        raise UnsupportedError
+
+    def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
+        """Append and hand out what a graph attends by itself."""
+        raise UnsupportedError
+
+    def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
+        """Build the mask of the append that comes next."""
+        raise UnsupportedError
+
+    def trim(self, cache: Any, n: Any, bypass: bool) -> Any:
+        """Drop the newest n positions; answer how many were dropped (None: not said)."""
+        raise UnsupportedError
+
+    def clone(self, cache: Any) -> Any:
+        """Make an independent copy."""
+        raise UnsupportedError
+
+    def state(self, cache: Any) -> Mapping[str, Any]:
+        """Hand out the state's arrays by name."""
+        raise UnsupportedError
+
+    def reset(self, cache: Any) -> None:
+        """Empty the cache."""
+        raise UnsupportedError
+
+    def show(self, cache: Any) -> StateView:
+        """Show the state; leave out what cannot be shown."""
+        return StateView()
+
+    # A list of layers.
+
+    def append_layers(
+        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+    ) -> list[Any]:
+        """Append to every layer, or to none; the plain way is one by one."""
+        return [self.append(cache, keys, values, phase, window, array) for cache in caches]
+
+    def trim_layers(self, caches: list[Any], n: Any) -> Any:
+        """Drop the newest n positions of every layer, or of none."""
+        raise UnsupportedError
+
+    def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
+        """Say whether every layer can trim n (None: not said)."""
+        return None
+
+
+__all__ = ["UNSHOWN", "Adapter", "NonsenseError", "Unshown", "UnsupportedError"]

@@ -1,0 +1,122 @@
+"""What adapters over an array library share: transport, and reading numbers and planes off a foreign cache.
+
+``number`` and ``flag`` read attributes that may be values, properties or methods; an attribute that is missing, or
+that a base class only declares (``NotImplementedError``), is *not shown*.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvlaw.conformance.interface import Adapter, NonsenseError
+from kvlaw.conformance.subjects.arrays import Arrays
+from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.observations import Bits, StateView
+
+NUMBERS = ("size", "nbytes", "bytes_per_token", "write_index")
+WORDS = ("identity", "storage")
+
+
+class ArrayAdapter(Adapter):
+    """An adapter over the arrays of one library."""
+
+    def __init__(self, arrays: Arrays, make: Callable[[LayerSpec, Config], Any]) -> None:
+        """Adapt caches that ``make(layer, config)`` builds."""
+        self.arrays, self.make = arrays, make
+        self.shows: frozenset[str] = frozenset()
+
+    def build(self, layer: LayerSpec) -> Any:
+        """Build a cache."""
+        return self.make(layer, self.config)
+
+    def tensor(self, bits: Bits, dtype: str) -> Any:
+        """Make a new array."""
+        return self.arrays.tensor(bits, dtype)
+
+    def bits(self, array: Any) -> npt.NDArray[Any]:
+        """Copy the bits of an array."""
+        return self.arrays.bits(array)
+
+    def dtype_of(self, array: Any) -> str | None:
+        """Name the dtype of an array."""
+        return self.arrays.dtype_of(array)
+
+    def mask_array(self, mask: Any) -> npt.NDArray[np.bool_]:
+        """Copy a mask."""
+        return self.arrays.mask(mask)
+
+    def settle(self, arrays: Sequence[Any]) -> None:
+        """Compute lazy arrays."""
+        self.arrays.settle(arrays)
+
+    def poison(self, array: Any) -> None:
+        """Overwrite the caller's array."""
+        self.arrays.poison(array)
+
+    def planes(self, cache: Any) -> tuple[Any, Any] | None:
+        """Give the allocated keys and values ``[B, Hkv, columns, D]``, or None while there are none."""
+        keys, values = getattr(cache, "keys", None), getattr(cache, "values", None)
+        return None if keys is None or values is None else (keys, values)
+
+    def flags(self, cache: Any, offset: int) -> tuple[bool, ...] | None:
+        """Say for n = 0 .. offset + 1 whether n positions can be trimmed; None if that is not said."""
+        return None
+
+    def show(self, cache: Any) -> StateView:
+        """Show the offset and whatever else the cache has."""
+        offset = number(cache, "offset")
+        numbers = {name: number(cache, name) for name in NUMBERS if name in self.shows}
+        words = {name: word(cache, name) for name in WORDS if name in self.shows}
+        can_trim = self.flags(cache, offset) if "can_trim" in self.shows and offset is not None else None
+        shown = self._columns(cache)
+        return StateView(offset=offset, can_trim=can_trim, **numbers, **words, **shown)
+
+    def _columns(self, cache: Any) -> dict[str, Any]:
+        if "planes" not in self.shows:
+            return {"columns": number(cache, "columns")} if "columns" in self.shows else {}
+        planes = self.planes(cache)
+        if planes is None:
+            return {"columns": 0}
+        if not all(self._is_plane(plane) for plane in planes):
+            return {}
+        self.arrays.settle(planes)
+        keys, values = self.arrays.bits(planes[0]), self.arrays.bits(planes[1])
+        return {"columns": keys.shape[2], "keys": keys, "values": values}
+
+    def _is_plane(self, plane: Any) -> bool:
+        """Say whether an array is laid out as ``[B, Hkv, columns, D]``; another design's storage is not shown."""
+        c = self.config
+        if not self.arrays.is_array(plane) or len(plane.shape) != 4:
+            return False
+        return tuple(plane.shape[:2]) == (c.batch, c.kv_heads) and plane.shape[3] in (c.head_dim, c.value_dim)
+
+
+def plain(owner: Any, name: str) -> Any:
+    """Read an attribute, calling it if it is a method without arguments; None if it is not there."""
+    try:
+        value = getattr(owner, name, None)
+        return value() if callable(value) else value
+    except NotImplementedError:
+        return None
+
+
+def number(owner: Any, name: str) -> int | None:
+    """Read a whole number off a cache."""
+    value = plain(owner, name)
+    if value is None:
+        return None
+    try:
+        return index(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError) as error:
+        raise NonsenseError(f"{name} is {value!r:.60}, no whole number") from error
+
+
+def word(owner: Any, name: str) -> str | None:
+    """Read a word off a cache."""
+    value = plain(owner, name)
+    if value is None or isinstance(value, str):
+        return value
+    raise NonsenseError(f"{name} is {value!r:.60}, no text")

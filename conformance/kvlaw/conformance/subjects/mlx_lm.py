@@ -1,0 +1,51 @@
+"""``builtin:mlx_lm.KVCache``, ``.RotatingKVCache`` and ``.ConcatenateKVCache``: mlx-lm's caches as models use them.
+
+Models pass ``window_size=None`` (Llama) or the ring's own window (Gemma 3, GPT-OSS, Cohere 2) to ``make_mask``; the
+trace's window argument is passed on as it is, so both are asked. Copies are deep copies, as mlx-lm's server makes
+them (option ``clone=from_state``: through the saved state). Lists of layers go through mlx-lm's list helpers.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvlaw.conformance.subjects.duck import DuckAdapter
+from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.spec.config import Config, Kind, LayerSpec
+
+CACHES: Mapping[str, Kind] = {"KVCache": "full", "RotatingKVCache": "ring", "ConcatenateKVCache": "full"}
+"""mlx-lm's serial, dense caches, and their kinds."""
+
+
+class MlxLmAdapter(DuckAdapter):
+    """One of mlx-lm's caches; a list of layers may have growing ones and rings."""
+
+    def __init__(self, name: str, clone: str | None = None) -> None:
+        """Adapt the class of that name."""
+        from mlx_lm.models import cache
+
+        self._library: Any = cache
+        self._classes: dict[Kind, Any] = {"full": cache.KVCache, "ring": cache.RotatingKVCache}
+        kind = CACHES[name]
+        self._classes[kind] = getattr(cache, name)
+        example = self._made(LayerSpec(kind, 8 if kind == "ring" else None), self.config)
+        super().__init__(MlxArrays(cpu=True), self._made, example, clone or "deepcopy")
+        self.kinds = (kind,)
+        inherited: Any = getattr(self._library, "_BaseCache").size  # noqa: B009  # answers 0 for every cache without a size
+        unsized = self._classes[kind].size is inherited
+        self.shows = (self.shows | {"lists", "sinks"}) - ({"size"} if unsized else set())
+        self.capabilities = self.shows if kind == "ring" else self.shows - {"sinks"}
+
+    def _made(self, layer: LayerSpec, _config: Config) -> Any:
+        if layer.kind == "ring":
+            return self._classes["ring"](layer.window, keep=layer.sinks)
+        if layer.problem:
+            raise ValueError(layer.problem)
+        return self._classes["full"]()
+
+    def trim_layers(self, caches: list[Any], n: Any) -> Any:
+        """Trim all layers by mlx-lm's helper."""
+        return self._library.trim_prompt_cache(caches, n)
+
+    def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
+        """Ask mlx-lm's helper, for counts up to the least offset."""
+        return bool(self._library.can_trim_prompt_cache(caches)) and n <= min(cache.offset for cache in caches)

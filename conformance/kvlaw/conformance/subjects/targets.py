@@ -1,0 +1,219 @@
+"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``fault:NAME``.
+
+``open_target`` makes the subject, ``target_kinds`` says which kinds of cache it serves. Whatever is wrong with a
+target (an unknown name, a module that cannot be imported, a constructor that raises) is a ``TargetError`` that names
+it and the way out.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from attrs import frozen
+
+from kvlaw.conformance.adapter import Adapter, AdapterSubject
+from kvlaw.conformance.guard import describe
+from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.spec.config import KINDS, Kind
+from kvlaw.spec.contract import Subject
+
+Options = Mapping[str, str]
+NOTHING: Mapping[str, str] = {}
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "builtin": ("clone", "seconds"),
+    "py": ("array", "clone", "kind", "seconds"),
+    "fault": ("seconds",),
+}
+"""The options that targets of each scheme take."""
+
+CLONES = ("method", "deepcopy", "from_state")
+
+
+@frozen
+class Builtin:
+    """A target that the suite knows by name."""
+
+    kinds: tuple[Kind, ...]
+    make: Callable[[Options], Adapter]
+    needs: tuple[str, ...] = ()
+
+
+def _oracle(_options: Options) -> Adapter:
+    from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+
+    return ReferenceAdapter()
+
+
+def _mlx_impl(kind: Kind) -> Callable[[Options], Adapter]:
+    def make(_options: Options) -> Adapter:
+        from kvlaw.conformance.subjects.mlx_impl import MlxImplAdapter
+
+        return MlxImplAdapter(kind)
+
+    return make
+
+
+def _mlx_lm(name: str) -> Callable[[Options], Adapter]:
+    def make(options: Options) -> Adapter:
+        from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
+
+        return MlxLmAdapter(name, options.get("clone"))
+
+    return make
+
+
+BUILTINS: dict[str, Builtin] = {
+    "oracle": Builtin(KINDS, _oracle),
+    "mlx_impl.full": Builtin(("full",), _mlx_impl("full"), ("mlx",)),
+    "mlx_impl.ring": Builtin(("ring",), _mlx_impl("ring"), ("mlx",)),
+    "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm")),
+}
+"""The known targets, as they are written behind ``builtin:``."""
+
+PACKAGES = {"mlx": "mlx", "mlx_lm": "mlx-lm"}
+"""Module to the package that brings it."""
+
+
+def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Subject:
+    """Make the subject that ``text`` names.
+
+    ``options`` are ``clone``, ``kind``, ``array`` and ``seconds`` (the limit of one call); ``mapping`` says by which
+    parameter a factory takes a field of the configuration.  Raises ``TargetError`` if the target cannot be run.
+    """
+    scheme, name = _split(text)
+    _check(scheme, options, mapping)
+    if scheme == "fault":
+        return _fault(name)
+    made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
+    return AdapterSubject(made, _seconds(options), text)
+
+
+def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> tuple[Kind, ...]:
+    """Say which kinds of cache a target serves; raise ``TargetError`` if it cannot be run."""
+    scheme, name = _split(text)
+    if scheme == "builtin":
+        return _known(name).kinds
+    if scheme == "fault":
+        return _planted(name).kinds
+    subject: Any = open_target(text, options, mapping)
+    return getattr(subject, "kinds", KINDS)
+
+
+def known_targets() -> tuple[str, ...]:
+    """List every target that has a name."""
+    return tuple(f"builtin:{name}" for name in BUILTINS)
+
+
+def _split(text: str) -> tuple[str, str]:
+    scheme, colon, name = text.partition(":")
+    if not colon or scheme not in OPTIONS or not name:
+        raise TargetError(f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}")
+    return scheme, name
+
+
+def _meant(text: str) -> str:
+    if text in BUILTINS:
+        return f"; did you mean 'builtin:{text}'?"
+    scheme, colon, name = text.partition(":")
+    if colon and name and nearest(scheme, OPTIONS):
+        return nearest(scheme, OPTIONS)
+    return f"; did you mean 'py:{text}'?" if colon and name else nearest(text, [*known_targets(), *BUILTINS])
+
+
+def _listed() -> str:
+    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  fault:NAME"])
+
+
+def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
+    for name in options:
+        if name not in OPTIONS[scheme]:
+            raise TargetError(
+                f"a {scheme}: target has no option {name!r}{nearest(name, OPTIONS[scheme])}; "
+                f"it takes {', '.join(OPTIONS[scheme])}"
+            )
+    if mapping and scheme != "py":
+        raise TargetError(f"only py: targets map fields to parameters, not {scheme}: targets")
+    if (clone := options.get("clone")) is not None and clone not in CLONES:
+        raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
+
+
+def _seconds(options: Options) -> float:
+    text = options.get("seconds", "10")
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise TargetError(f"seconds={text}: the time limit of a call is a number of seconds") from None
+    if not 0 < seconds < float("inf"):
+        raise TargetError(f"seconds={text}: the time limit of a call is above 0")
+    return seconds
+
+
+def _known(name: str) -> Builtin:
+    if name not in BUILTINS:
+        raise TargetError(f"unknown target 'builtin:{name}'{nearest(name, BUILTINS)}; targets are\n{_listed()}")
+    return BUILTINS[name]
+
+
+def _builtin(name: str, options: Options) -> Adapter:
+    builtin = _known(name)
+    for module in builtin.needs:
+        if find_spec(module) is None:
+            raise TargetError(f"builtin:{name} needs {module}: pip install {PACKAGES[module]}")
+    try:
+        return builtin.make(options)
+    except Exception as error:
+        raise TargetError(f"builtin:{name} cannot be run: {describe(error)}") from error
+
+
+def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
+    from kvlaw.conformance.subjects.python import adapter
+
+    try:
+        return adapter(name, options, mapping)
+    except TargetError:
+        raise
+    except Exception as error:
+        raise TargetError(f"py:{name} cannot be run: {describe(error)}") from error
+
+
+def _fault(name: str) -> Subject:
+    """Open a planted fault."""
+    _planted(name)
+    from kvlaw.conformance.faults.registry import subject
+
+    return subject(name)
+
+
+def _planted(name: str) -> Any:
+    """Find a planted fault by name."""
+    from kvlaw.conformance.faults.registry import load_faults
+
+    known = load_faults()
+    if name not in known:
+        raise TargetError(f"unknown fault {name!r}{nearest(name, known)}; `kvlaw faults` lists them")
+    return known[name]
+
+
+def arithmetic_is_modelled(subject: Subject) -> bool:
+    """Say whether the NumPy model of MLX's arithmetic speaks of this subject: by the canary where MLX computes."""
+    computes = getattr(getattr(subject, "adapter", None), "computes", "own")
+    if computes != "mlx":
+        return computes == "model"
+    from kvlaw.conformance.subjects import canary
+
+    return canary.arithmetic_is_modelled()
+
+
+__all__ = [
+    "BUILTINS",
+    "OPTIONS",
+    "TargetError",
+    "arithmetic_is_modelled",
+    "known_targets",
+    "nearest",
+    "open_target",
+    "target_kinds",
+]
