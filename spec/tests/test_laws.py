@@ -93,8 +93,8 @@ def test_whether_something_was_observed_may_be_asked() -> None:
     blind = run(step(AppendDecode(), after=CacheRecord()))
     assert verdicts("after.offset is None", "True", blind) == [(0, True)]
     assert verdicts("True", "after.offset is not None", blind) == [(0, False)]
-    assert verdicts("True", "read is None", blind) == [(0, True)]
-    assert verdicts("result.read is None", "before is None", blind) == [(0, True)]
+    assert verdicts("L", "read is None", blind) == [(0, True)]
+    assert verdicts("L and result.read is None", "before is None", blind) == [(0, True)]
 
 
 def test_the_window_of_a_growing_cache_and_a_missing_argument_stop_a_law() -> None:
@@ -114,6 +114,14 @@ def test_a_then_that_cannot_be_met_by_what_was_shown_is_false() -> None:
     assert verdicts("True", "min(seen(read)) == 1", empty) == [(0, False)]
     assert verdicts("True", "seen(read)[0] == 1", empty) == [(0, False)]
     assert verdicts("seen(read)[0] == 1", "False", empty) == []
+
+
+def test_the_opening_is_a_step_without_a_call() -> None:
+    when, then = "call is None", "result.refused == (config.problem is not None)"
+    assert verdicts(when, then, Run(RING, "ok")) == [(-1, True)]
+    assert verdicts(when, then, Run(Config("ring", 0), "refused")) == [(-1, True)]
+    assert verdicts(when, then, Run(Config("ring", 0), "ok", (DECODE,))) == [(-1, False)]
+    assert verdicts("True", "after.offset == 0", Run(RING, "ok")) == []
 
 
 def test_a_trace_law_takes_any_two_moments() -> None:

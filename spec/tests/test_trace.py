@@ -22,6 +22,7 @@ optional_counts = st.none() | counts
 names = st.from_regex(calls.NAME, fullmatch=True) | st.sampled_from(["c0", "c1", "x5", "array", "full", "decode", "w"])
 made = st.none() | names
 malformed = st.none() | st.sampled_from(calls.MALFORMED)
+spoilt = st.none() | st.sampled_from([word for word in calls.MALFORMED if word != "two"])
 layers = st.builds(LayerSpec, st.sampled_from(["full", "ring"]), optional_counts, counts)
 configs = st.builds(
     Config,
@@ -40,9 +41,9 @@ configs = st.builds(
     seed=st.integers(),
 )
 ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "decode": {"as_": made, "window": optional_counts, "array": st.booleans(), "unread": st.booleans()},
-    "window": {"length": counts, "as_": made, "window": optional_counts, "array": st.booleans()},
-    "dense": {"length": counts, "as_": made, "malformed": malformed},
+    "decode": {"as_": made, "window": optional_counts, "malformed": malformed, "unread": st.booleans()},
+    "window": {"length": counts, "as_": made, "window": optional_counts, "array": st.booleans(), "malformed": spoilt},
+    "dense": {"length": counts, "as_": made, "malformed": spoilt},
     "mask": {"length": counts, "phase": st.sampled_from(["decode", "window"]), "window": optional_counts, "as_": made},
     "attend": {"malformed": malformed},
     "look": {},

@@ -4,7 +4,8 @@ A law has a ``when`` and a ``then``, both Python expressions over the names of i
 
 * ``step``: ``config``, ``W`` (None for a growing cache), ``s``, ``call``, ``before``, ``after``, ``result`` (the
   record: ``.ok .refused .answer .read .mask``), ``read`` (its read, or None), ``o`` (offset before, by the answers
-  given), ``L`` (positions appended), ``live``/``live_before`` (ids by position);
+  given), ``L`` (positions appended), ``live``/``live_before`` (ids by position); the opening of the run is a step
+  as well, with ``call is None``;
 * ``trace``: ``config``, ``W``, ``s``, ``first`` and ``second`` (two steps of one run, first earlier), ``between``
   (the steps strictly between them) and ``run``;
 * ``pair``: ``config``, ``W``, ``s``, ``one`` and ``other`` (two runs).  A pair law names how the second run is made
@@ -69,10 +70,14 @@ class Law:
             return None if isinstance(error, Unobserved) or "NoneType" in str(error) else False
 
     def over(self, run: Run) -> Iterator[tuple[int, bool]]:
-        """Walk a run: (step index, holds) wherever the law applies; a pair law takes two runs (``over_pair``)."""
+        """Walk a run: (step index, holds) wherever the law applies; the opening is step -1, without a call.
+
+        A pair law takes two runs (``over_pair``).
+        """
         found: Iterator[tuple[int, bool | None]] = iter(())
         if self.scope == "step":
-            found = ((index, self.holds(step_names(run, step))) for index, step in enumerate(run.steps))
+            opening = (-1, Record(None, run.opened))
+            found = ((i, self.holds(step_names(run, step))) for i, step in (opening, *enumerate(run.steps)))
         elif self.scope == "trace":
             found = self._over_moments(run)
         yield from ((index, verdict) for index, verdict in found if verdict is not None)
