@@ -5,6 +5,7 @@ difference is charged to one primary clause, the most specific one that its *nat
 dropped token that comes back TRIM-8, ...); the other clauses that ask for the value are listed with it.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -65,11 +66,7 @@ def compare(expectation: Expectation, shown: Shown, model: Model | None, clauses
     if outcome == "unsupported" or (expectation.ends and outcome in expectation.outcomes):
         return Verdict(exercised=frozenset(charged) if len(expectation.outcomes) == 1 else frozenset())
     if outcome not in expectation.outcomes or shown.nonsense:
-        wanted = " or ".join(expectation.outcomes)
-        primary = charged or tuple(c for e in expectation.expected for c in e.clauses if c in clauses) or ("POS-2",)
-        got = shown.nonsense or f"{outcome} {shown.observation.message}".strip()
-        name = "answer" if shown.nonsense else "outcome"
-        return Verdict((Divergence(name, primary[0], primary[1:], wanted, got),), frozenset(charged))
+        return Verdict((_misanswered(expectation, shown, clauses),), frozenset(charged))
     exercised: set[str] = set(charged) if len(expectation.outcomes) == 1 else set()
     found: list[Divergence] = []
     for expected in expectation.expected:
@@ -82,6 +79,20 @@ def compare(expectation: Expectation, shown: Shown, model: Model | None, clauses
         exercised |= set(cited)
         found += [_charge(difference, cited) for difference in result]
     return Verdict(tuple(sorted(found, key=_rank)), frozenset(exercised))
+
+
+def _misanswered(expectation: Expectation, shown: Shown, clauses: frozenset[str]) -> Divergence:
+    """Charge a wrong outcome, or an answer that is nonsense, to what the call was charged with."""
+    observation = shown.observation
+    got = shown.nonsense or f"{observation.outcome} {observation.message}".strip()
+    asked = [*expectation.charged, *(c for e in expectation.expected for c in e.clauses)]
+    cited = tuple(dict.fromkeys(c for c in asked if c in clauses)) or ("POS-2",)
+    misshapen = observation.outcome != "refused" and any(
+        w in got for w in (" have shape ", " instead of ", " not bf16", " not f")
+    )
+    name = "answer" if shown.nonsense else "outcome"
+    wanted = " or ".join(expectation.outcomes)
+    return _charge(Difference(name, wanted, got, ("GROW-4",) if misshapen else ()), cited)
 
 
 @frozen
@@ -177,6 +188,28 @@ def _counts(flags: tuple[bool, ...]) -> str:
     return "can trim " + (", ".join(able) if able else "nothing")
 
 
+def _layers_can_trim(_expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    """Compare what a list says it can trim with what its layers say, each for itself (TRIM-14)."""
+    flags = shown.after.can_trim if shown.after else None
+    said = [layer.state.can_trim for layer in shown.observation.layers if layer.state is not None]
+    if flags is None or not said or len(said) < len(shown.observation.layers):
+        return None
+    known = [layer for layer in said if layer is not None]
+    if len(known) < len(said):
+        return None
+    wanted = tuple(all(n < len(layer) and layer[n] for layer in known) for n in range(len(flags)))
+    return [] if flags == wanted else [Difference("can_trim", _counts(wanted), _counts(flags))]
+
+
+def _identity(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    said = shown.after.identity if shown.after else None
+    if said is None:
+        return None
+    anothers = re.fullmatch(r"full|ring\(window=\d+,sinks=\d+\)", said)
+    nature = ("ID-2", "ID-3" if anothers else "ID-1")
+    return [] if said == expected.value else [Difference("identity", expected.value, said, nature)]
+
+
 def _answer(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
     answer = shown.observation.answer
     if answer is None:
@@ -193,7 +226,13 @@ def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Differe
     held = after.held[: len(expected.value)] if model is not None and model.layer.window is None else after.held
     if held == tuple(expected.value):
         return []
-    return [Difference("held", format_tokens(expected.value), format_tokens(held))]
+    nature = _held_nature(held, tuple(expected.value), model)
+    return [Difference("held", format_tokens(expected.value), format_tokens(held), nature)]
+
+
+def _held_nature(held: tuple[int, ...], wanted: tuple[int, ...], model: Model | None) -> tuple[str, ...]:
+    pinned = model.layer.sinks if model else 0
+    return ("RING-13",) if held[:pinned] != wanted[:pinned] else ()
 
 
 def _torn_nature(what: str) -> tuple[str, ...]:
@@ -206,10 +245,12 @@ def _sights(expected: Expected, shown: Shown, model: Model | None) -> list[Diffe
         return None
     sights: tuple[Sight, ...] = expected.value
     found: list[Difference] = []
-    for row in read.visible:
+    for number, row in enumerate(read.visible):
+        fetched = read.fetched[number] if read.fetched else ()
         for query, (ids, sight) in enumerate(zip(row, sights, strict=False)):
             if not sight.admits(ids):
-                found.append(_sight_difference(ids, sight, model, query, len(sights)))
+                nature = tuple(_nature(ids, sight, model, fetched))
+                found.append(_sight_difference(ids, sight, nature, query if len(sights) > 1 else None))
     if not found and read.torn:
         what = _seen_torn(read)
         found += [Difference("torn", "keys and values of one token", what, _torn_nature(what))] if what else []
@@ -227,41 +268,50 @@ def _seen_torn(read: ReadRecord) -> str | None:
     return None
 
 
-def _sight_difference(ids: tuple[int, ...], sight: Sight, model: Model | None, query: int, queries: int) -> Difference:
+def _sight_difference(ids: tuple[int, ...], sight: Sight, nature: tuple[str, ...], query: int | None) -> Difference:
     wanted = (
         format_tokens(sorted(sight.required))
         if sight.required == sight.allowed
         else f"{format_tokens(sight.required)} at least"
     )
-    return Difference(
-        "sights",
-        f"sees {wanted}",
-        f"sees {format_tokens(ids)}",
-        tuple(_nature(ids, sight, model)),
-        query if queries > 1 else None,
-    )
+    return Difference("sights", f"sees {wanted}", f"sees {format_tokens(ids)}", nature, query)
 
 
-def _nature(ids: tuple[int, ...], sight: Sight, model: Model | None) -> Iterator[str]:
+def _nature(ids: tuple[int, ...], sight: Sight, model: Model | None, fetched: tuple[int, ...]) -> Iterator[str]:
     """Name the clauses that speak of this very difference, the most telling first."""
     extra, missing = set(ids) - set(sight.allowed), set(sight.required) - set(ids)
-    past = model.past if model else None
-    if model and model.lenient:
-        yield "RING-14"
-    if extra and past and extra & past.dropped:
-        yield from ("OWN-7", "TRIM-8") if past.reset and not past.trimmed else ("TRIM-8",)
-    if missing and past and missing <= past.unread:
-        yield "READ-5"
+    if model is not None:
+        yield from _past_nature(extra, missing, model)
     if len(set(ids)) < len(ids):
         yield "VIS-3"
     if 0 in extra:
         yield from ("GROW-2", "OWN-8", "VIS-4") if missing else ("VIS-4",)
-    if model and missing:
-        pinned = set(model.row.tokens[: model.layer.sinks])
-        yield from ("VIS-9", "RING-12") if missing & pinned else ()
-    if model and missing and sight.allowed and sight.allowed[-1] in missing:
+    if model is not None and (pinned := missing & set(model.row.tokens[: model.layer.sinks])):
+        yield from ("VIS-9", "RING-12") if pinned & set(fetched) else ("RING-12", "VIS-9")
+    if missing and sight.allowed and sight.allowed[-1] in missing:
         yield "VIS-5"
     yield from _bounds_nature(extra, missing, sight, model)
+
+
+def _past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[str]:
+    """Name the clauses that speak of what happened to the cache before."""
+    past = model.past
+    if model.lenient:
+        yield "RING-14"
+    if extra & past.dropped:
+        yield from ("OWN-7", "TRIM-8") if past.reset and not past.trimmed else ("TRIM-8",)
+    if missing and missing <= past.unread:
+        yield "READ-5"
+    if extra - past.dropped - set(model.row.tokens) - {0}:
+        yield "OWN-3"
+    if missing & _before_a_trim(model):
+        yield from ("TRIM-1", "TRIM-2")
+
+
+def _before_a_trim(model: Model) -> set[int]:
+    """Give the tokens that stood last after a trim: a trim that takes one too many takes these."""
+    line = model.row.tokens
+    return {line[i - 1] for i in range(1, len(line)) if line[i] - 1 in model.past.dropped}
 
 
 def _bounds_nature(extra: set[int], missing: set[int], sight: Sight, model: Model | None) -> Iterator[str]:
@@ -389,10 +439,11 @@ _CHECKS: dict[str, Check] = {
     "nbytes_max": _bound("nbytes", lowest=False),
     "nbytes_per_column": _per_column,
     "bytes_per_token": _number("bytes_per_token"),
-    "identity": _number("identity"),
+    "identity": _identity,
     "storage": _number("storage"),
     "write_index": _number("write_index"),
     "can_trim": _can_trim,
+    "layers_can_trim": _layers_can_trim,
     "answer": _answer,
     "held": _held,
     "sights": _sights,

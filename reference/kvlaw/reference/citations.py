@@ -15,7 +15,7 @@ def sight_clauses(before: Model, after: Model, call: Call, phase: Phase, config:
     if getattr(call, "array", False):
         cited.append("MASK-11")
     cited += _argument_clauses(window, getattr(call, "window", None))
-    cited += ["TRIM-8"] if after.past.rewritten else []
+    cited += ["TRIM-8", "TRIM-1" if window is None else "TRIM-2"] if after.past.rewritten else []
     if window is not None:
         cited += ["RING-10"] if window == 1 else []
         cited += ["RING-11"] if phase == "window" and length > window else []
@@ -48,13 +48,14 @@ def _past_clauses(after: Model) -> list[str]:
         "GROW-8": len(past.styles) > 1,
         "READ-5": bool(past.unread),
         "OWN-7": past.reset,
+        "OWN-2": past.related,
         "OWN-3": past.related,
         "ERR-1": past.refused,
     }
     return [clause_id for clause_id, arose in situations.items() if arose]
 
 
-def layout_clauses(before: Model, after: Model, call: Call, phase: Phase) -> tuple[str, ...]:
+def layout_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     """Cite what the order of columns rests on after an append."""
     state = before.state
     sinks = ("RING-13",) if before.layer.sinks else ()

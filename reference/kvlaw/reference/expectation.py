@@ -13,9 +13,9 @@ class Expected:
     """One expected value: the observed field, the value, and its clauses, the most specific first.
 
     Fields: ``outcome``, the numbers of a ``StateView`` by name (``nbytes_min``, ``nbytes_max``, ``columns_max`` are
-    bounds), ``can_trim``, ``held`` (ids by column), ``sights`` (a ``Sight`` per query), ``order`` (ids per query in
-    fetch order), ``fetched`` (ids of a dense fetch in order), ``mask`` (kind), ``mask_width`` ((L, S)), ``handed``
-    (must not have changed).
+    bounds), ``can_trim``, ``layers_can_trim`` (what each layer says, taken together), ``held`` (ids by column),
+    ``sights`` (a ``Sight`` per query), ``order`` (ids per query in fetch order), ``fetched`` (ids of a dense fetch in
+    order), ``mask`` (kind), ``mask_width`` ((L, S)), ``handed`` (must not have changed).
     """
 
     field: str

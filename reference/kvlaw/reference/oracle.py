@@ -84,8 +84,7 @@ class Oracle:
 
     @clause("POS-1", "ERR-6", "RING-14")
     def open(self, config: Config, seen: Seen | None = None) -> Expectation:
-        """Make ``c0``; an impossible configuration is refused (or, in ``core``, must at least show each query
-        itself)."""
+        """Make ``c0``; refuse an impossible configuration, or in ``core`` let each query at least see itself."""
         self.config, self.world = config, {}
         if config.problem is None:
             self.world["c0"] = model = Model.empty(config.layer)
@@ -159,7 +158,7 @@ class Oracle:
         fetched = tuple(after.slots[column] for column in plan.fetch)
         sets = [frozenset(sight.allowed) for sight in sights]
         order = tuple(tuple(t for t in fetched if t in ids) for ids in sets)
-        expected = self._state(after, call, layout_clauses(model, after, call, phase))
+        expected = self._state(after, call, layout_clauses(model, call, phase))
         expectation = Expectation(
             charged=("POS-2",),
             sights=sights,
@@ -229,27 +228,28 @@ class Oracle:
         """Judge a trim by what it answered: exactly that many positions are gone, or none (TRIM-3)."""
         if type(call.n) is not int:
             return self._refused(model, call, ("ERR-5",), seen)
+        said = None if call.bypass else seen.said  # can_trim speaks of plain trims only
         dropped = self._answer(model, seen)
         legal = 0 <= dropped <= min(max(call.n, 0), model.offset)
         if seen.outcome != "ok" or dropped == 0:
-            promised = bool(seen.said) and call.n > 0
+            promised = bool(said) and call.n > 0
             outcomes = ("ok",) if promised and seen.outcome != "ok" else ("ok", "refused")
             answer = Expected("answer", call.n, ("TRIM-5",)) if promised else None
             after = model.was(refused=True)
-            expected = self._unchanged(after, ("TRIM-9",) if call.n < 0 else ("TRIM-3",))
+            expected = self._unchanged(after, ("TRIM-9" if call.n < 0 else "TRIM-3" if call.n else "TRIM-10",))
             return Expectation(outcomes, ("TRIM-5",), expected=(*expected, *((answer,) if answer else ()))), after
         if not legal:
             cited = ("TRIM-9",) if call.n < 0 else ("TRIM-3",)
             return Expectation(("ok",), expected=(Expected("answer", min(max(call.n, 0), model.offset), cited),)), model
-        if seen.said is False:
+        if said is False:
             return Expectation(("refused",), ("TRIM-4",), expected=(Expected("answer", 0, ("TRIM-4",)),)), model
-        if seen.said and dropped != call.n:
+        if said and dropped != call.n:
             return Expectation(("ok",), expected=(Expected("answer", call.n, ("TRIM-5",)),)), model
         after = model.trimmed(dropped)
         expected = self._state(after, call, self._trim_clauses(model, dropped))
         honest = (
             Expected(
-                "answer", dropped, ("TRIM-3", *(("TRIM-5",) if seen.said else ()), *self._trim_clauses(model, dropped))
+                "answer", dropped, ("TRIM-3", *(("TRIM-5",) if said else ()), *self._trim_clauses(model, dropped))
             ),
         )
         return Expectation(("ok",), expected=(*expected, *honest), answer=dropped), after
@@ -283,7 +283,7 @@ class Oracle:
         """Give what a cache shows after a call that was carried out."""
         cited = offset_clauses(model, call)
         if call is not None and call.verb == "trim":
-            cited = (*cited, *held)
+            cited = (*held, *cited) if "TRIM-10" in held else (*cited, *held)
         state = [Expected("offset", model.offset, cited)]
         if model.lenient:
             return tuple(state)
@@ -326,10 +326,11 @@ class Oracle:
 
     def _unchanged(self, model: Model, cited: tuple[str, ...]) -> tuple[Expected, ...]:
         """Give what a cache shows after a call that was refused: what it showed before (ERR-1)."""
-        own = tuple(c for c in cited if c.startswith("TRIM") and c in ("TRIM-3", "TRIM-4", "TRIM-9"))
+        first = tuple(c for c in cited if c in ("TRIM-10", "TRIM-13", "ERR-8"))
+        own = tuple(c for c in cited if c in ("TRIM-3", "TRIM-4", "TRIM-9"))
         state = self._state(model, None)
         return tuple(
-            evolve(e, clauses=("ERR-1", *own)) if e.field in ("offset", "held", "write_index", "columns") else e
+            evolve(e, clauses=(*first, "ERR-1", *own)) if e.field in ("offset", "held", "write_index", "columns") else e
             for e in state
         )
 
@@ -397,7 +398,7 @@ class Oracle:
         return Expectation(layers=inner, expected=self._list_state(layers))
 
     def _on_layers(self, target: Layers, call: Call, tokens: tuple[int, ...], seen: Seen) -> Expectation:
-        if call.verb in ("drop",):
+        if call.verb == "drop":
             self.world.pop(call.on)
             return Expectation()
         if isinstance(call, Trim):
@@ -405,7 +406,9 @@ class Oracle:
         else:
             expectation, models = self._call_layers(target, call, tokens, seen)
         self.world[call.on] = after = Layers(models)
-        expectation = evolve(expectation, expected=(*expectation.expected, *self._list_state(after)))
+        expectation = evolve(
+            expectation, expected=(*expectation.expected, *self._list_state(after, expectation.charged))
+        )
         name = getattr(call, "as_", None)
         if name and "ok" in expectation.outcomes:
             is_read = isinstance(call, Append)
@@ -452,15 +455,16 @@ class Oracle:
         judged, _ = self._core_trim(first, call, seen)
         dropped = judged.answer or 0
         models = tuple(m.trimmed(dropped) if dropped else m for m in target.models)
-        inner = tuple(Expectation(expected=(Expected("offset", m.offset, ("TRIM-13", "POS-7")),)) for m in models)
+        inner = tuple(
+            Expectation(judged.outcomes, expected=(Expected("offset", m.offset, ("TRIM-13", "POS-7")),)) for m in models
+        )
         kept = tuple(evolve(e, clauses=("TRIM-13", *e.clauses)) for e in judged.expected if e.field == "answer")
         return evolve(judged, expected=kept, layers=inner), models
 
-    def _list_state(self, layers: Layers) -> tuple[Expected, ...]:
-        offset = layers.models[0].offset
-        flags = tuple(all(can_trim(m.state, n) for m in layers.models) for n in range(offset + 2))
-        offsets = Expected("offset", offset, ("POS-7",))
-        return (offsets, *self._layout_only(Expected("can_trim", flags, ("TRIM-14",))))
+    def _list_state(self, layers: Layers, charged: tuple[str, ...] = ()) -> tuple[Expected, ...]:
+        refused = tuple(c for c in charged if c in ("ERR-8", "TRIM-13"))
+        offsets = Expected("offset", layers.models[0].offset, (*refused, "POS-7"))
+        return offsets, Expected("layers_can_trim", None, ("TRIM-14",))
 
 
 __all__ = ["Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]

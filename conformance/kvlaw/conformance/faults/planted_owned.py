@@ -52,7 +52,9 @@ class CloneClampsTheOffset(Cache):
         return twin
 
 
-@fault("clone-forgets-the-rotation", breaks="OWN-2", trace="ring window=3 ; window 3 ; decode ; clone as c1 ; decode on c1")
+@fault(
+    "clone-forgets-the-rotation", breaks="OWN-2", trace="ring window=3 ; window 3 ; decode ; clone as c1 ; decode on c1"
+)
 class CloneForgetsTheRotation(Cache):
     """A clone does not know that its source's write index has wrapped."""
 
@@ -62,7 +64,9 @@ class CloneForgetsTheRotation(Cache):
         return twin
 
 
-@fault("trims-the-source-too", breaks="OWN-3", trace="full ; window 2 ; clone as c1 ; trim 1 on c1 ; look c0", report="B61")
+@fault(
+    "trims-the-source-too", breaks="OWN-3", trace="full ; window 2 ; clone as c1 ; trim 1 on c1 ; look c0", report="B61"
+)
 class TrimsTheSourceToo(Cache):
     """A clone shares its counters with its source until one of them appends."""
 
@@ -96,7 +100,9 @@ class CloneSharesTheBuffer(InPlace):
         return twin
 
 
-@fault("state-is-the-buffer", breaks="OWN-4", trace="ring window=2 ; window 2 ; state as s ; decode ; look s", report="B84")
+@fault(
+    "state-is-the-buffer", breaks="OWN-4", trace="ring window=2 ; window 2 ; state as s ; decode ; look s", report="B84"
+)
 class StateIsTheBuffer(InPlace):
     """The state hands out the buffer itself, and the next decode writes into it."""
 

@@ -92,7 +92,9 @@ class DenseInTemporalOrder(Cache):
     def fetch_dense(self, keys: Bits, values: Bits, dtype: str) -> Planes:
         fetch = super().fetch_dense(keys, values, dtype)
         rotated = isinstance(self.state, index.Ring) and self.state.rotated
-        return fetch.kept(index.temporal_columns(self.state)) if rotated and isinstance(self.state, index.Ring) else fetch
+        return (
+            fetch.kept(index.temporal_columns(self.state)) if rotated and isinstance(self.state, index.Ring) else fetch
+        )
 
 
 @fault("dense-always-a-window", breaks="READ-8", profile="layout", trace="ring window=2 ; window 2 ; dense 1")

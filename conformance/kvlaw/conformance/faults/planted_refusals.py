@@ -26,7 +26,11 @@ class CountsBeforeItChecks(Cache):
             raise
 
 
-@fault("refused-window-drops-the-history", breaks="ERR-1", trace="ring window=2 ; window 2 ; window 2 malformed=heads ; decode")
+@fault(
+    "refused-window-drops-the-history",
+    breaks="ERR-1",
+    trace="ring window=2 ; window 2 ; window 2 malformed=heads ; decode",
+)
 class RefusedWindowDropsTheHistory(Cache):
     """A window is refused after the ring was cut to make room for it."""
 

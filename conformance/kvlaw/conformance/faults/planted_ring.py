@@ -46,7 +46,12 @@ class DropsOneTooMany(RingFault):
         return evolve(plan, fetch=tuple(c for c in plan.fetch if c != gone)) if over else plan
 
 
-@fault("shifts-instead-of-writing-in-place", breaks="RING-2", profile="layout", trace="ring window=3 ; window 3 ; decode x2")
+@fault(
+    "shifts-instead-of-writing-in-place",
+    breaks="RING-2",
+    profile="layout",
+    trace="ring window=3 ; window 3 ; decode x2",
+)
 class ShiftsInsteadOfWriting(RingFault):
     """A decode into a rotated ring shifts the columns and writes at the end."""
 
@@ -203,7 +208,9 @@ class PinsTheWholeWindow(Cache):
         self.reset()
 
 
-@fault("lays-out-the-stale-tail", breaks="RING-15", profile="layout", trace="ring window=4 ; window 3 ; trim 1 ; window 2")
+@fault(
+    "lays-out-the-stale-tail", breaks="RING-15", profile="layout", trace="ring window=4 ; window 3 ; trim 1 ; window 2"
+)
 class LaysOutTheStaleTail(Cache):
     """A window after a trim carries the stale columns along, behind its own."""
 
@@ -239,7 +246,13 @@ class RotatesRow0Only(Cache):
     def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
         held, read = self.planes, super()._append(keys, values, dtype, phase, window, array)
         rotated = isinstance(self.state, index.Ring) and self.state.rotated
-        if not rotated or phase != "decode" or held is None or self.planes is None or held.keys.shape[2] != self.columns:
+        if (
+            not rotated
+            or phase != "decode"
+            or held is None
+            or self.planes is None
+            or held.keys.shape[2] != self.columns
+        ):
             return read
         self.planes = Planes(
             np.concatenate([self.planes.keys[:1], held.keys[1:]]),

@@ -149,7 +149,9 @@ class LaysOutAllButTheLastHead(Cache):
         return Read(fetch.keys, fetch.values, read.mask, read.length, dtype)
 
 
-@fault("temporal-order-off-by-one", breaks="RING-1", trace="ring window=3 ; window 3 ; decode x2 ; window 1", report="B01")
+@fault(
+    "temporal-order-off-by-one", breaks="RING-1", trace="ring window=3 ; window 3 ; decode x2 ; window 1", report="B01"
+)
 class TemporalOrderOffByOne(RingFault):
     """A window takes the write index of a rotated ring for the newest column instead of the oldest."""
 

@@ -84,7 +84,9 @@ class ClampsATrim(Cache):
         return super().trim(min(count, self.offset) if type(count) is int and count > 0 else count, bypass)
 
 
-@fault("appends-behind-the-dropped", breaks="TRIM-8", trace="ring window=4 ; window 3 ; trim 1 ; window 1", report="B10")
+@fault(
+    "appends-behind-the-dropped", breaks="TRIM-8", trace="ring window=4 ; window 3 ; trim 1 ; window 1", report="B10"
+)
 class AppendsBehindTheDropped(Cache):
     """A window after a trim is appended to the columns of the buffer, the dropped ones among them."""
 
@@ -179,7 +181,9 @@ class ForgetsTheValuesTail(Cache):
         return evolve(read, values=values[:, :, : read.keys.shape[2]])
 
 
-@fault("cannot-write-after-trim-to-zero", breaks="TRIM-8", trace="ring window=3 ; window 2 ; trim 2 ; decode", report="B18")
+@fault(
+    "cannot-write-after-trim-to-zero", breaks="TRIM-8", trace="ring window=3 ; window 2 ; trim 2 ; decode", report="B18"
+)
 class KeepsActiveAfterTrimToZero(Cache):
     """A ring trimmed to nothing keeps showing as many columns as it had."""
 
