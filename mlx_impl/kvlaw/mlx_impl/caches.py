@@ -115,9 +115,10 @@ class Cache(ABC):
         layout = self._layout
         if layout is None or not layout.fits_decode(keys, values):
             layout = admit(keys, values, layout, decode=True)
+        geometry = self._geometry
         plain = window is None and not as_array
-        mask = None if plain else decode_mask(self._geometry, _window_argument(window), as_array=as_array)
-        return Read(self._append(decode_plan(self._geometry), keys, values, layout, mask), mask, layout, 1)
+        mask = None if plain else decode_mask(geometry, _window_argument(window), as_array=as_array)
+        return Read(self._append(decode_plan(geometry), keys, values, layout, mask), mask, layout, 1)
 
     @clause("POS-2", "READ-1", "VIS-2", "VIS-8")
     def append_window(
@@ -147,18 +148,17 @@ class Cache(ABC):
         """
         layout = self._layout
         if layout is not None and layout.fits_decode(keys, values):
-            return self._append(decode_plan(self._geometry), keys, values, layout).dense()
+            return self._append(decode_plan(self._geometry), keys, values, layout, None).dense()
         layout = admit(keys, values, layout)
         length = keys.shape[2]
         plan = decode_plan(self._geometry) if length == 1 else window_plan(self._geometry, length)
-        return self._append(plan, keys, values, layout).dense()
+        return self._append(plan, keys, values, layout, None).dense()
 
-    def _append(self, plan: Plan, keys: mx.array, values: mx.array, layout: Layout, mask: Mask = None) -> DensePlanes:
+    def _append(self, plan: Plan, keys: mx.array, values: mx.array, layout: Layout, mask: Mask) -> DensePlanes:
         """Move by ``plan``, then hold the new state; return the fetched columns."""
         planes = self._planes
-        new = DensePlanes(keys, values)
-        held = DensePlanes.begin(plan, new) if planes is None else planes.move(plan, new)
-        fetched = held.first(plan.fetch)
+        append = DensePlanes.begin if planes is None else planes.append
+        held, fetched = append(plan, keys, values)
         self._planes, self._geometry, self._layout, self._mask = held, plan.then, layout, mask
         return fetched
 
@@ -170,8 +170,7 @@ class Cache(ABC):
         """
         if self._planes is None:
             raise ConfigError("a look at the columns of an empty cache", "append first", "READ-6")
-        active = self._geometry.active
-        return self._planes.first(None if active == self.columns else slice(0, active)).dense()
+        return self._planes.first(self._geometry.active).dense()
 
     # -- masks --------------------------------------------------------------------------------------------------------
 
@@ -219,7 +218,7 @@ class Cache(ABC):
         count = as_count(n, "trim of", "ERR-5")
         then = self._geometry.cut(count) if bypass else self._geometry.trim(count)
         if self._planes is not None and then.columns < self.columns:
-            self._planes = self._planes.first(slice(0, then.columns))
+            self._planes = self._planes.first(then.columns)
         self._geometry = then
         return count
 

@@ -21,8 +21,10 @@ from kvlaw.spec.cite import clause
 STEP = 256
 """Columns that a growing allocation gains at a time."""
 
-Columns = tuple[slice, ...]
-"""Ranges of columns, in the order in which they are laid out."""
+Index = tuple[slice, slice, slice]
+"""A range of columns of planes ``[B, H, S, D]``, ready to index with."""
+
+ALL = slice(None)
 
 
 @attrs.frozen
@@ -33,11 +35,11 @@ class Plan:
     """
 
     then: "Geometry"
-    write: slice | None = None
-    front: Columns = ()
-    back: Columns = ()
+    write: Index | None = None
+    front: tuple[Index, ...] = ()
+    back: tuple[Index, ...] = ()
     spare: int = 0
-    fetch: slice | None = None
+    fetch: Index | None = None
 
 
 class Geometry(ABC):
@@ -140,7 +142,7 @@ class FullGeometry(Geometry):
         end = self.offset + length
         if end <= self.columns:
             then = FullGeometry(end, self.columns)
-            return Plan(then, write=slice(self.offset, end), fetch=_prefix(end, self.columns))
+            return Plan(then, write=columns_index(self.offset, end), fetch=_prefix(end, self.columns))
         columns = -(-end // STEP) * STEP
         front = _ranges((0, self.offset))  # stale columns beyond the offset are cut
         return Plan(FullGeometry(end, columns), front=front, spare=columns - end, fetch=_prefix(end, columns))
@@ -233,7 +235,7 @@ class RingGeometry(Geometry):
         wrap = self.write_index == self.window
         at = self.sinks if wrap else self.write_index
         then = self._after(1, self.columns, at + 1, rotated=self.rotated or wrap)
-        return Plan(then, write=slice(at, at + 1), fetch=_prefix(then.active, then.columns))
+        return Plan(then, write=columns_index(at, at + 1), fetch=_prefix(then.active, then.columns))
 
     def _grow(self, added: int) -> Plan:
         then = self._after(1, self.columns + added, self.columns + 1, rotated=False)
@@ -305,12 +307,17 @@ def window_plan(geometry: Geometry, length: int) -> Plan:
     return geometry.block(length)
 
 
-def _prefix(stop: int, columns: int) -> slice | None:
-    return None if stop == columns else slice(0, stop)
+def columns_index(start: int, stop: int) -> Index:
+    """Return the index of columns ``[start, stop)``."""
+    return (ALL, ALL, slice(start, stop))
 
 
-def _ranges(*pairs: tuple[int, int]) -> Columns:
-    """Write ranges of columns as slices: empty ones left out, adjoining ones joined."""
+def _prefix(stop: int, columns: int) -> Index | None:
+    return None if stop == columns else columns_index(0, stop)
+
+
+def _ranges(*pairs: tuple[int, int]) -> tuple[Index, ...]:
+    """Write ranges of columns as indices: empty ones left out, adjoining ones joined."""
     joined: list[tuple[int, int]] = []
     for start, stop in pairs:
         if start >= stop:
@@ -318,10 +325,10 @@ def _ranges(*pairs: tuple[int, int]) -> Columns:
         if joined and joined[-1][1] == start:
             start = joined.pop()[0]  # noqa: PLW2901  # the range grows to the left
         joined.append((start, stop))
-    return tuple(slice(start, stop) for start, stop in joined)
+    return tuple(columns_index(start, stop) for start, stop in joined)
 
 
-def _without(order: list[tuple[int, int]], at: int, count: int) -> Columns:
+def _without(order: list[tuple[int, int]], at: int, count: int) -> tuple[Index, ...]:
     """Leave out ``count`` columns from place ``at`` of a temporal ``order``."""
     kept: list[tuple[int, int]] = []
     place = 0

@@ -55,21 +55,25 @@ class Report:
         return all(line.passed for line in self.lines)
 
 
-def run(*, rounds: int = 40, steps: int = 5, progress: Callable[[str], None] | None = None) -> Report:
-    """Measure every case in ``rounds`` >= 20 interleaved rounds of ``steps`` steps; ``progress`` hears each case."""
-    if rounds < 20 or steps < 1:
-        raise ValueError(f"{rounds} rounds of {steps} steps: at least 20 rounds of 1 step are needed")
+def run(*, rounds: int = 40, progress: Callable[[str], None] | None = None) -> Report:
+    """Measure every case in ``rounds`` >= 20 interleaved rounds; ``progress`` hears the name of each case.
+
+    Raises:
+        ValueError: if there are fewer than 20 rounds.
+    """
+    if rounds < 20:
+        raise ValueError(f"{rounds} rounds: medians need at least 20")
     lines: list[Line] = []
     for case in CASES:
         if progress:
             progress(case.name)
-        lines += _measure(case, rounds, steps)
+        lines += _measure(case, rounds)
     return Report(rounds, tuple(lines))
 
 
-def _measure(case: Case, rounds: int, steps: int) -> list[Line]:
-    timing = time_case(case, rounds, steps)
-    memory: Times = {who: [float(peak)] for who, peak in peak_memory(case, 3 * steps).items()}
+def _measure(case: Case, rounds: int) -> list[Line]:
+    timing = time_case(case, rounds)
+    memory: Times = {who: [float(peak)] for who, peak in peak_memory(case).items()}
     quantities = {"whole step": timing.whole, "graph building": timing.build, "peak memory": memory}
     return [_line(case, who, quantity, times) for quantity, times in quantities.items() for who in SUBJECTS]
 

@@ -1,4 +1,4 @@
-"""``python -m kvlaw.conformance.bench [--rounds N] [--steps N]``: measure and print; exit 1 if a line fails."""
+"""``python -m kvlaw.conformance.bench [--rounds N]``: measure and print; exit 1 if a line fails."""
 
 import argparse
 import sys
@@ -10,9 +10,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and return 0 if every line passed, else 1."""
     parser = argparse.ArgumentParser(prog="kvlaw.conformance.bench", description="Our caches beside mlx-lm's.")
     parser.add_argument("--rounds", type=int, default=40, help="interleaved rounds per case, at least 20")
-    parser.add_argument("--steps", type=int, default=5, help="steps per round")
     options = parser.parse_args(arguments)
-    report = run(rounds=options.rounds, steps=options.steps, progress=_say)
+    report = run(rounds=options.rounds, progress=_say)
     sys.stdout.write(table(report))
     return 0 if report.passed else 1
 

@@ -1,24 +1,28 @@
 """What is timed: 16 layers that append and attend, ours, mlx-lm's, and ours behind mlx-lm's duck type.
 
-A ``Runner`` makes 16 caches of one implementation and knows one step of them.  Steps of different runners get the same
-arrays: the queries of a layer are the output of the one below, keys and values are fixed per layer.  mlx-lm's step is
-what its models do: one mask per step, then ``update_and_fetch`` and its attention function in every layer.
+A ``Runner`` makes 16 caches of one implementation and knows one step of them.  Layers hang on each other as in a model:
+the output of a layer is the query and the key of the next, and the value of the one after that.  (Layers that could run
+side by side would show MLX's scheduler, not the caches.)  mlx-lm's step is what its models do: one mask per step, then
+``update_and_fetch`` and its attention function in every layer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import attrs
 import mlx.core as mx
-from mlx_lm.models.base import scaled_dot_product_attention
+from mlx_lm.models import base
 from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 from kvlaw.mlx_impl import Cache, FullCache, RingCache
 from kvlaw.mlx_impl.mlx_lm import DropIn
 
+# mlx's stub of `eval` and mlx-lm have no types
+evaluate: Callable[[mx.array], None] = mx.eval  # pyright: ignore[reportUnknownMemberType]
+scaled_dot_product_attention: Callable[..., mx.array] = base.scaled_dot_product_attention  # pyright: ignore[reportUnknownMemberType]
+
 LAYERS = 16
-KV_HEADS = 4
-HEADS = 8
+HEADS = 4
 DIM = 64
 WINDOW = 128
 SCALE = DIM**-0.5
@@ -31,102 +35,97 @@ Who = Literal["ours", "drop-in", "theirs", "again"]
 class Case:
     """A step of ``length`` tokens on caches that hold ``start`` tokens; ``window`` is None for growing caches.
 
-    A case that is ``repeated`` trims what a step appended, so that every step starts at the same place.
+    A round times ``steps`` steps.  A case that is ``repeated`` trims what a step appended, so that every step starts at
+    the same place.
     """
 
     name: str
     length: int
     start: int
     window: int | None
+    steps: int
     repeated: bool = False
 
 
 CASES = (
-    Case("decode, growing", 1, 200, None),
-    Case("decode, ring 128", 1, 300, WINDOW),
-    Case("window of 64, growing", 64, 300, None, repeated=True),
-    Case("window of 64, ring 128", 64, 300, WINDOW),
+    Case("decode, growing", 1, 200, None, 8),
+    Case("decode, ring 128", 1, 300, WINDOW, 8),
+    Case("window of 64, growing", 64, 150, None, 2, repeated=True),
+    Case("window of 64, ring 128", 64, 150, WINDOW, 2),
 )
 
 
-@attrs.frozen
-class Tensors:
-    """The arrays of a step of one length: queries, and keys and values per layer."""
-
-    queries: mx.array
-    keys: list[mx.array]
-    values: list[mx.array]
-
-
-def tensors(length: int) -> Tensors:
-    """Draw the arrays of a step of ``length`` tokens, B = 1, bf16."""
+def tokens(length: int) -> mx.array:
+    """Draw the input of a step of ``length`` tokens: bf16 ``[1, HEADS, length, DIM]``."""
     mx.random.seed(length)
-
-    def draw(heads: int) -> mx.array:
-        return mx.random.normal((1, heads, length, DIM)).astype(mx.bfloat16)
-
-    made = Tensors(draw(HEADS), [draw(KV_HEADS) for _ in range(LAYERS)], [draw(KV_HEADS) for _ in range(LAYERS)])
-    mx.eval(made.queries, made.keys, made.values)
-    return made
+    drawn = mx.random.normal((1, HEADS, length, DIM)).astype(mx.bfloat16)
+    evaluate(drawn)
+    return drawn
 
 
 @attrs.frozen
 class Runner:
     """16 caches of one implementation, one step of them, and a way back."""
 
-    caches: list[Any]
-    step: Callable[[Tensors], mx.array]
+    step: Callable[[mx.array], mx.array]
     undo: Callable[[int], None]
 
 
 def make_runner(who: Who, case: Case) -> Runner:
-    """Make the caches of ``who`` and fill them with ``case.start`` tokens, in chunks of 100."""
+    """Make the caches of ``who``, fill them with ``case.start`` tokens, and warm them up by two steps."""
     runner = _MAKERS[who](case)
-    for begin in range(0, case.start, 100):
-        mx.eval(runner.step(tensors(min(100, case.start - begin))))
+    evaluate(runner.step(tokens(case.start)))
+    for _ in range(2):
+        evaluate(runner.step(tokens(case.length)))
+        if case.repeated:
+            runner.undo(case.length)
     return runner
 
 
-def _ours(case: Case) -> Runner:
-    caches: list[Cache] = [RingCache(case.window) if case.window else FullCache() for _ in range(LAYERS)]
+def _caches(case: Case) -> list[Cache]:
+    return [RingCache(case.window) if case.window else FullCache() for _ in range(LAYERS)]
 
-    def step(arrays: Tensors) -> mx.array:
-        x = arrays.queries
+
+def _ours(case: Case) -> Runner:
+    caches = _caches(case)
+
+    def step(x: mx.array) -> mx.array:
+        below = x
         if x.shape[2] == 1:
-            for cache, keys, values in zip(caches, arrays.keys, arrays.values, strict=True):
-                x = cache.append_decode(keys, values).attend(x, scale=SCALE)
+            for cache in caches:
+                x, below = cache.append_decode(x, below).attend(x, scale=SCALE), x
         else:
-            for cache, keys, values in zip(caches, arrays.keys, arrays.values, strict=True):
-                x = cache.append_window(keys, values).attend(x, scale=SCALE)
+            for cache in caches:
+                x, below = cache.append_window(x, below).attend(x, scale=SCALE), x
         return x
 
-    def undo(count: int) -> None:
-        for cache in caches:
-            cache.trim(count)
-
-    return Runner(caches, step, undo)
+    return Runner(step, _trim(caches))
 
 
 def _duck(caches: list[Any], window: int | None) -> Runner:
     """Run caches as mlx-lm's models do."""
 
-    def step(arrays: Tensors) -> mx.array:
-        x = arrays.queries
+    def step(x: mx.array) -> mx.array:
+        below = x
         mask = caches[0].make_mask(x.shape[2], return_array=False, window_size=window)
-        for cache, keys, values in zip(caches, arrays.keys, arrays.values, strict=True):
-            fetched_keys, fetched_values = cache.update_and_fetch(keys, values)
-            x = scaled_dot_product_attention(x, fetched_keys, fetched_values, cache=cache, scale=SCALE, mask=mask)
+        for cache in caches:
+            keys, values = cache.update_and_fetch(x, below)
+            x, below = scaled_dot_product_attention(x, keys, values, cache=cache, scale=SCALE, mask=mask), x
         return x
 
+    return Runner(step, _trim(caches))
+
+
+def _trim(caches: Sequence[Any]) -> Callable[[int], None]:
     def undo(count: int) -> None:
         for cache in caches:
             cache.trim(count)
 
-    return Runner(caches, step, undo)
+    return undo
 
 
 def _drop_in(case: Case) -> Runner:
-    return _duck([DropIn(cache) for cache in _ours(case).caches], case.window)
+    return _duck([DropIn(cache) for cache in _caches(case)], case.window)
 
 
 def _theirs(case: Case) -> Runner:

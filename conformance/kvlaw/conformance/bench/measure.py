@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import attrs
 import mlx.core as mx
 
-from kvlaw.conformance.bench.cases import Case, Runner, Tensors, Who, make_runner, tensors
+from kvlaw.conformance.bench.cases import Case, Runner, Who, evaluate, make_runner, tokens
 
 WHO: tuple[Who, ...] = ("ours", "drop-in", "theirs", "again")
 
@@ -40,51 +40,51 @@ class Timing:
     whole: Times
 
 
-def time_case(case: Case, rounds: int, steps: int) -> Timing:
-    """Time ``case`` in interleaved rounds of ``steps`` steps; one more round first warms up."""
-    arrays = tensors(case.length)
+def time_case(case: Case, rounds: int) -> Timing:
+    """Time ``case`` in interleaved rounds; one more round first warms up."""
+    x = tokens(case.length)
     runners: dict[Who, Runner] = {who: make_runner(who, case) for who in WHO}
     timing = Timing({who: [] for who in WHO}, {who: [] for who in WHO})
     for turn in range(rounds + 1):
         for who in (*WHO[turn % len(WHO) :], *WHO[: turn % len(WHO)]):
-            build, whole = _time_steps(runners[who], case, arrays, steps)
+            build, whole = _time_steps(runners[who], case, x)
             if turn:
                 timing.build[who].append(build)
                 timing.whole[who].append(whole)
     return timing
 
 
-def _time_steps(runner: Runner, case: Case, arrays: Tensors, steps: int) -> tuple[float, float]:
+def _time_steps(runner: Runner, case: Case, x: mx.array) -> tuple[float, float]:
     """Return seconds per step, for building its graph and in all; the garbage collector waits."""
     build = whole = 0.0
     gc.collect()
     gc.disable()
-    for _ in range(steps):
+    for _ in range(case.steps):
         start = time.perf_counter()
-        output = runner.step(arrays)
+        output = runner.step(x)
         built = time.perf_counter()
-        mx.eval(output)
+        evaluate(output)
         whole += time.perf_counter() - start
         build += built - start
         if case.repeated:
             runner.undo(case.length)
     gc.enable()
-    return build / steps, whole / steps
+    return build / case.steps, whole / case.steps
 
 
-def peak_memory(case: Case, steps: int) -> dict[Who, int]:
-    """Return the peak bytes of ``steps`` steps of ``case``, each runner alone in memory, its filling not counted."""
-    return {who: _peak(who, case, steps) for who in WHO}
+def peak_memory(case: Case) -> dict[Who, int]:
+    """Return the peak bytes of a round of ``case``, each runner alone in memory, its filling not counted."""
+    return {who: _peak(who, case) for who in WHO}
 
 
-def _peak(who: Who, case: Case, steps: int) -> int:
-    arrays = tensors(case.length)
+def _peak(who: Who, case: Case) -> int:
+    x = tokens(case.length)
     runner = make_runner(who, case)
     gc.collect()
     mx.clear_cache()
     mx.reset_peak_memory()
-    for _ in range(steps):
-        mx.eval(runner.step(arrays))
+    for _ in range(case.steps):
+        evaluate(runner.step(x))
         if case.repeated:
             runner.undo(case.length)
     return mx.get_peak_memory()
