@@ -7,7 +7,7 @@ or a trim by no whole number that is carried out all the same shows nothing, sin
 show.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ from kvlaw.spec.calls import (
     Trim,
 )
 from kvlaw.spec.config import Config, Kind, LayerSpec
+from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Bits, MaskView, Observation, Payload, ReadView, StateView
 
 
@@ -98,8 +99,15 @@ class AdapterSubject:
         return observation
 
     def _built(self, name: str, layer: LayerSpec) -> Observation:
+        self._demand(*(("sinks",) if layer.sinks > 0 else ()))
         self.world[name] = cache = self.adapter.build(layer)
         return Observation(state=self._state(cache, look=True))
+
+    def _demand(self, *capabilities: str) -> None:
+        """Raise ``UnsupportedError`` if the target lacks one of these."""
+        for name in capabilities:
+            if name not in self.adapter.capabilities:
+                raise UnsupportedError(f"the target lacks {name}: {CAPABILITIES[name]}")
 
     def _left_by(self, call: Call, refused: Observation) -> Observation:
         """Add the state that a refused call left behind (ERR-1)."""
@@ -113,6 +121,7 @@ class AdapterSubject:
     # One call.
 
     def _apply(self, call: Call, payload: Payload, look: bool) -> Observation:
+        self._demand(*_needs(call))
         if isinstance(call, OpenList):
             layers = [self.adapter.build(layer) for layer in call.layers]
             self.world[call.as_] = HeldList(layers)
@@ -327,6 +336,22 @@ class AdapterSubject:
         counts = range((first.offset or 0) + 2)
         flags = [show("can_trim of the list", self.adapter.can_trim_layers, caches, n) for n in counts]
         return StateView(offset=first.offset, can_trim=None if None in flags else tuple(bool(flag) for flag in flags))
+
+
+_VERBS = {"dense": "dense", "mask": "mask", "trim": "trim", "clone": "clone", "state": "state", "reset": "reset"}
+_OPTIONS = {"window": "window_argument", "array": "as_array", "bypass": "bypass"}
+
+
+def _needs(call: Call) -> Iterator[str]:
+    """Name the capabilities without which a call cannot be asked."""
+    if call.verb == "list":
+        yield "lists"
+    if call.verb in _VERBS:
+        yield _VERBS[call.verb]
+    if isinstance(call, Attend) and call.malformed is not None:
+        yield "attend"
+    if isinstance(call, Append | MakeMask | Trim):
+        yield from (needed for option, needed in _OPTIONS.items() if getattr(call, option, None) not in (None, False))
 
 
 def _phase(call: Append) -> Phase:

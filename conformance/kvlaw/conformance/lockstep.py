@@ -2,7 +2,7 @@
 
 ``Lockstep.open`` and ``Lockstep.step`` take one call each and give a ``Step``; ``run`` walks a whole trace. With
 ``look="last"`` nothing is evaluated until ``finish``, which then looks at every object. A trace also ends where the law
-leaves open what follows (``Step.ends``).
+leaves open what follows, and at a call that the subject does not have (``Step.ends``).
 """
 
 import numpy as np
@@ -245,7 +245,7 @@ class Lockstep:
             record,
             verdict.divergences,
             verdict.exercised,
-            expectation.ends,
+            expectation.ends or observation.outcome == "unsupported",
             tuple(records),
             observation.message,
         )
