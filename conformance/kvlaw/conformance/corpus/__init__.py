@@ -1,7 +1,7 @@
 """The corpus: the shortest trace that shows each planted fault (``faults.jsonl``) and each mutant (``mutants.jsonl``).
 
-It is the ``quick`` budget, the first thing that every budget runs, and the offline vectors: one JSON trace per line, with
-``id``, ``note`` (the fault in one sentence), ``target`` (what it shows the fault of) and ``expect`` (the clause broken).
+It is the ``quick`` budget, the first thing that every budget runs, and the offline vectors: one JSON trace per line,
+with ``id``, ``note`` (the fault in one sentence), ``target`` (whose fault it is) and ``expect`` (the clause broken).
 ``load_corpus`` reads it, ``entries_for`` keeps what a target can be asked, ``save`` writes a file anew.
 """
 

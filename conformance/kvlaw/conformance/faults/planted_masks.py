@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference import index
@@ -13,7 +14,7 @@ from kvlaw.spec.calls import Phase
 from kvlaw.spec.observations import Bits
 
 
-class MaskFault(Cache):
+class MaskFault(WrongCache):
     """A cache whose masks are asked for in another way: ``asked`` changes the request."""
 
     def mask(self, length: int, phase: Phase, window: int | None = None, array: bool = False) -> MaskValue:
@@ -24,18 +25,13 @@ class MaskFault(Cache):
         """Change one request: the window argument, and whether an array is wanted."""
         raise NotImplementedError
 
-    @property
-    def ring(self) -> index.Ring | None:
-        """The ring's state, None for a growing cache."""
-        return self.state if isinstance(self.state, index.Ring) else None
-
     def width(self, length: int, phase: Phase) -> int:
         """Count the columns of the next fetch."""
         return len(self.plan(phase, length).fetch)
 
 
 @fault("mask-of-the-whole-history", breaks="MASK-1", trace="ring window=2 ; window 3 ; window 2", report="B07")
-class MaskOfTheWholeHistory(Cache):
+class MaskOfTheWholeHistory(WrongCache):
     """The mask of a sliding layer is as wide as the whole history, and is cut to the fetch when it is applied."""
 
     def mask(self, length: int, phase: Phase, window: int | None = None, array: bool = False) -> MaskValue:
@@ -45,8 +41,8 @@ class MaskOfTheWholeHistory(Cache):
         hidden = np.zeros((length, self.offset + length - mask.shape[1]), np.bool_)
         return np.concatenate([hidden, mask], 1)
 
-    def _append(self, *arguments: Any) -> Read:
-        read = super()._append(*arguments)
+    def act(self, asked: Asked) -> Read:
+        read = super().act(asked)
         return CutsItsMask(read.keys, read.values, read.mask, read.length, read.dtype)
 
 
@@ -142,7 +138,7 @@ class SortsANarrowingMask(ReferenceAdapter):
 
     def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
         mask = super().mask(cache, length, phase, window, array)
-        return np.sort(mask, 1) if isinstance(mask, np.ndarray) and phase == "decode" else mask
+        return np.sort(mask, 1) if hasattr(mask, "shape") and phase == "decode" else mask
 
 
 @fault("array-hides-the-oldest", breaks="MASK-11", trace="ring window=2 ; window 2 ; decode array")

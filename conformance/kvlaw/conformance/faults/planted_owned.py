@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve
 
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference import index
@@ -15,19 +16,19 @@ from kvlaw.spec.calls import Phase
 from kvlaw.spec.observations import Bits
 
 
-class InPlace(Cache):
+class InPlace(WrongCache):
     """A cache that writes into its buffer where nothing has to move; alone that harms nobody."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
+    def act(self, asked: Asked) -> Read:
         held, at = self.planes, None
-        if held is not None and keys.ndim == 4:  # noqa: PLR2004  # [B, H, L, D]
-            plan = self.plan(phase, keys.shape[2])
+        if held is not None and asked.well_formed:
+            plan = self.plan(asked.phase, asked.length)
             at = plan.write_at if plan.keep is None and not plan.add else None
-        read = super()._append(keys, values, dtype, phase, window, array)
+        read = super().act(asked)
         if held is None or at is None or self.planes is None or at + read.length > held.keys.shape[2]:
             return read
-        held.keys[:, :, at : at + read.length] = keys
-        held.values[:, :, at : at + read.length] = values
+        held.keys[:, :, at : at + read.length] = asked.keys
+        held.values[:, :, at : at + read.length] = asked.values
         self.planes = held
         return read
 
@@ -36,8 +37,8 @@ class InPlace(Cache):
 class ReadIsAView(InPlace):
     """A read that fetches whole planes is a view of them, and the next decode writes into it."""
 
-    def _append(self, *arguments: Any) -> Read:
-        read = super()._append(*arguments)
+    def act(self, asked: Asked) -> Read:
+        read = super().act(asked)
         whole = self.planes is not None and read.keys.shape == self.planes.keys.shape
         return evolve(read, keys=self.planes.keys, values=self.planes.values) if whole and self.planes else read
 
@@ -113,15 +114,15 @@ class StateIsTheBuffer(InPlace):
 
 
 @fault("offset-by-reference", breaks="OWN-4", trace="full ; decode ; state as s ; decode ; look s", report="B40")
-class OffsetByReference(Cache):
+class OffsetByReference(WrongCache):
     """The state hands out the offset as an array that every append moves on."""
 
     def take_state(self) -> Mapping[str, npt.NDArray[Any]]:
         self.counter = np.array(self.offset)
         return {**super().take_state(), "offset": self.counter}
 
-    def _append(self, *arguments: Any) -> Read:
-        read = super()._append(*arguments)
+    def act(self, asked: Asked) -> Read:
+        read = super().act(asked)
         if hasattr(self, "counter"):
             self.counter[...] = self.offset
         return read
@@ -143,7 +144,7 @@ class ReusesAMaskBuffer(ReferenceAdapter):
 
     def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
         mask = super().mask(cache, length, phase, window, array)
-        if not isinstance(mask, np.ndarray):
+        if not hasattr(mask, "shape"):
             return mask
         buffers: dict[Any, Any] = self.__dict__.setdefault("buffers", {})
         buffer = buffers.setdefault(mask.shape, mask)
@@ -164,23 +165,24 @@ class ResetKeepsTheRotation(Cache):
 
 
 @fault("keeps-the-callers-array", breaks="OWN-8", trace="ring window=2 poison ; window 2 ; decode", report="B84")
-class KeepsTheCallersArray(Cache):
+class KeepsTheCallersArray(WrongCache):
     """The first append into an empty ring keeps the caller's own arrays as planes."""
 
-    def _append(self, keys: Bits, values: Bits, *arguments: Any) -> Read:
-        first, read = self.planes is None, super()._append(keys, values, *arguments)
-        if first and self.planes is not None and self.planes.keys.shape == keys.shape:
-            self.planes = Planes(keys, values)
+    def act(self, asked: Asked) -> Read:
+        first, read = self.planes is None, super().act(asked)
+        if first and self.planes is not None and self.planes.keys.shape == asked.keys.shape:
+            self.planes = Planes(asked.keys, asked.values)
         return read
 
 
 @fault("read-keeps-the-callers-array", breaks="OWN-8", trace="full poison ; window 2", report="B84")
-class ReadKeepsTheCallersArray(Cache):
+class ReadKeepsTheCallersArray(WrongCache):
     """The read of the first append attends the caller's own arrays."""
 
-    def _append(self, keys: Bits, values: Bits, *arguments: Any) -> Read:
-        first, read = self.planes is None, super()._append(keys, values, *arguments)
-        return evolve(read, keys=keys, values=values) if first and read.keys.shape == keys.shape else read
+    def act(self, asked: Asked) -> Read:
+        first, read = self.planes is None, super().act(asked)
+        borrows = first and read.keys.shape == asked.keys.shape
+        return evolve(read, keys=asked.keys, values=asked.values) if borrows else read
 
 
 @fault("reset-keeps-its-columns", breaks="OWN-9", profile="layout", trace="ring window=2 ; window 2 ; reset")

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference import index
 from kvlaw.reference.layout import Cache, Planes, Read
 from kvlaw.spec.calls import Phase
-from kvlaw.spec.observations import Bits, StateView
+from kvlaw.spec.observations import StateView
 
 # Identity.
 
@@ -133,15 +134,15 @@ class ForgetsTheFirst(Cache):
 
 
 @fault("grows-one-head-short", breaks="GROW-2", trace="ring window=4 ; window 2 ; decode")
-class GrowsOneHeadShort(Cache):
+class GrowsOneHeadShort(WrongCache):
     """Growth of the allocation loses the newest value of the last head."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        if self.planes is not None and self.offset and self.plan(phase, keys.shape[2]).add:
+    def act(self, asked: Asked) -> Read:
+        if self.planes is not None and self.offset and self.plan(asked.phase, asked.length).add:
             lost = self.planes.values.copy()
             lost[:, -1, self.write_index - 1] = 0
             self.planes = Planes(self.planes.keys, lost)
-        return super()._append(keys, values, dtype, phase, window, array)
+        return super().act(asked)
 
 
 @fault("doubles-its-allocation", breaks="GROW-3", profile="layout", trace="full ; window 512 unread ; decode")
@@ -158,11 +159,11 @@ class DoublesItsAllocation(Cache):
 
 
 @fault("stores-values-as-wide-as-keys", breaks="GROW-4", trace="full Dv=96 ; decode", report="B57")
-class StoresValuesAsWideAsKeys(Cache):
+class StoresValuesAsWideAsKeys(WrongCache):
     """The planes of the values take their head dim from the keys."""
 
-    def _append(self, keys: Bits, values: Bits, *arguments: Any) -> Read:
-        return super()._append(keys, values[..., : keys.shape[-1]], *arguments)
+    def act(self, asked: Asked) -> Read:
+        return super().act(evolve(asked, values=asked.values[..., : asked.keys.shape[-1]]))
 
 
 @fault("counts-keys-twice", breaks="GROW-5", profile="layout", trace="full Dv=96 ; decode")
@@ -203,12 +204,12 @@ class KeepsByStyle(Cache):
 
 
 @fault("grows-into-a-fresh-value-plane", breaks="GROW-2", trace="full batch=2 ; window 256 ; decode")
-class GrowsIntoAFreshPlane(Cache):
+class GrowsIntoAFreshPlane(WrongCache):
     """Growth copies the values of the first row only."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        if self.planes is not None and self.plan(phase, keys.shape[2]).add:
+    def act(self, asked: Asked) -> Read:
+        if self.planes is not None and self.plan(asked.phase, asked.length).add:
             lost = np.zeros_like(self.planes.values)
             lost[0] = self.planes.values[0]
             self.planes = Planes(self.planes.keys, lost)
-        return super()._append(keys, values, dtype, phase, window, array)
+        return super().act(asked)

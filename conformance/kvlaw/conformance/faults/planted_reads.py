@@ -51,8 +51,8 @@ class InterleavesHeads(Read):
 
     def attend(self, queries: Bits, scale: float) -> Bits:
         heads, kv = queries.shape[1], self.keys.shape[1]
-        order = np.arange(heads).reshape(heads // kv, kv).T.ravel()
-        return super().attend(queries[:, order], scale)[:, np.argsort(order)]
+        order = [head for turn in range(kv) for head in range(turn, heads, kv)]
+        return super().attend(queries[:, order], scale)[:, [order.index(head) for head in range(heads)]]
 
 
 @fault("writes-when-read", breaks="READ-5", trace="full ; window 2 unread ; decode")

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.faults.registry import fault
-from kvlaw.reference import index
 from kvlaw.reference.layout import Cache, MaskValue, Read, Refusal
 from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import LayerSpec
@@ -14,15 +14,15 @@ from kvlaw.spec.observations import Bits
 
 
 @fault("counts-before-it-checks", breaks="ERR-1", trace="full ; decode ; decode malformed=heads", report="B82")
-class CountsBeforeItChecks(Cache):
+class CountsBeforeItChecks(WrongCache):
     """An append counts its positions before it finds the tensors at fault."""
 
-    def _append(self, keys: Bits, values: Bits, *arguments: Any) -> Read:
+    def act(self, asked: Asked) -> Read:
         try:
-            return super()._append(keys, values, *arguments)
+            return super().act(asked)
         except Refusal:
-            if self.planes is not None and keys.ndim == 4:  # noqa: PLR2004  # [B, H, L, D]
-                self.state = evolve(self.state, offset=self.offset + keys.shape[2])
+            if self.planes is not None and asked.well_formed:
+                self.state = evolve(self.state, offset=self.offset + asked.length)
             raise
 
 
@@ -31,38 +31,40 @@ class CountsBeforeItChecks(Cache):
     breaks="ERR-1",
     trace="ring window=2 ; window 2 ; window 2 malformed=heads ; decode",
 )
-class RefusedWindowDropsTheHistory(Cache):
+class RefusedWindowDropsTheHistory(WrongCache):
     """A window is refused after the ring was cut to make room for it."""
 
-    def _append(self, keys: Bits, values: Bits, *arguments: Any) -> Read:
+    def act(self, asked: Asked) -> Read:
         try:
-            return super()._append(keys, values, *arguments)
+            return super().act(asked)
         except Refusal:
-            if self.planes is not None and isinstance(self.state, index.Ring) and self.write_index == self.layer.window:
+            if self.planes is not None and self.write_index == self.layer.window:
                 self.planes = self.planes.each(np.zeros_like)
             raise
 
 
 @fault("cuts-to-the-shorter", breaks="ERR-2", profile="layout", trace="full ; window 1 malformed=lengths")
-class CutsToTheShorter(Cache):
+class CutsToTheShorter(WrongCache):
     """Keys and values of different lengths are cut to the shorter."""
 
-    def _append(self, keys: Bits, values: Bits, *arguments: Any) -> Read:
-        if keys.ndim == values.ndim == 4:  # noqa: PLR2004  # [B, H, L, D]
-            length = min(keys.shape[2], values.shape[2])
+    def act(self, asked: Asked) -> Read:
+        keys, values = asked.keys, asked.values
+        if asked.well_formed:
+            length = min(asked.length, values.shape[2])
             keys, values = keys[:, :, :length], values[:, :, :length]
-        return super()._append(keys, values, *arguments)
+        return super().act(evolve(asked, keys=keys, values=values))
 
 
 @fault("casts-without-a-word", breaks="ERR-3", profile="layout", trace="full ; decode ; decode malformed=dtype")
-class CastsWithoutAWord(Cache):
+class CastsWithoutAWord(WrongCache):
     """Tensors of another dtype are cast to the storage's."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, *arguments: Any) -> Read:
-        if self.planes is not None and dtype != self.dtype:
+    def act(self, asked: Asked) -> Read:
+        if self.planes is not None and asked.dtype != self.dtype:
             kind = self.planes.keys.dtype
-            keys, values, dtype = keys.astype(kind), values.astype(kind), self.dtype
-        return super()._append(keys, values, dtype, *arguments)
+            cast = evolve(asked, keys=asked.keys.astype(kind), values=asked.values.astype(kind), dtype=self.dtype)
+            return super().act(cast)
+        return super().act(asked)
 
 
 @fault("decodes-two", breaks="ERR-4", profile="layout", trace="full ; decode malformed=two")

@@ -5,23 +5,23 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.reference import index
 from kvlaw.reference.layout import Cache, MaskValue, Planes, Read
 from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import LayerSpec
-from kvlaw.spec.observations import Bits
 
 AnyPlan = index.Plan[Any]
 
 
-class RingFault(Cache):
+class RingFault(WrongCache):
     """A cache whose ring plans are bent by ``bent``, given the state before and the right plan."""
 
     def plan(self, phase: Phase, length: int) -> AnyPlan:
         """Plan, then bend."""
         plan = super().plan(phase, length)
-        return self.bent(self.state, plan, phase) if isinstance(self.state, index.Ring) else plan
+        return plan if self.ring is None else self.bent(self.ring, plan, phase)
 
     def bent(self, ring: index.Ring, plan: AnyPlan, phase: Phase) -> AnyPlan:
         """Bend one plan."""
@@ -83,16 +83,15 @@ class KeepsAWholeWindow(RingFault):
 
 
 @fault("cuts-the-first-window", breaks="RING-5", profile="layout", trace="ring window=2 ; window 3")
-class CutsTheFirstWindow(Cache):
+class CutsTheFirstWindow(WrongCache):
     """The first window into an empty ring is stored cut to W columns, although it is read whole."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        first, read = not self.offset, super()._append(keys, values, dtype, phase, window, array)
-        if first and phase == "window" and isinstance(self.state, index.Ring) and self.planes is not None:
-            over = index.overshoot(self.state)
-            s, end = self.state.sinks, self.state.columns
+    def act(self, asked: Asked) -> Read:
+        first, read = not self.offset, super().act(asked)
+        if first and asked.phase == "window" and self.ring is not None and self.planes is not None:
+            over, s, end = index.overshoot(self.ring), self.ring.sinks, self.ring.columns
             self.planes = self.planes.kept((*range(s), *range(s + over, end)))
-            self.state = evolve(self.state, columns=end - over, write_index=end - over)
+            self.state = evolve(self.ring, columns=end - over, write_index=end - over)
         return read
 
 
@@ -133,14 +132,14 @@ def shifted_short(ring: index.Ring, plan: AnyPlan) -> AnyPlan:
 
 
 @fault("keeps-what-it-evicts", breaks="RING-8", trace="ring window=1 ; window 520 unread x2", report="B25")
-class KeepsWhatItEvicts(Cache):
+class KeepsWhatItEvicts(WrongCache):
     """A ring hides what it evicts and holds on to the bytes."""
 
     evicted = 0
 
-    def _append(self, *arguments: Any) -> Read:
-        held, read = super().nbytes, super()._append(*arguments)
-        self.evicted += max(0, held + arguments[0].nbytes + arguments[1].nbytes - super().nbytes)
+    def act(self, asked: Asked) -> Read:
+        held, read = super().nbytes, super().act(asked)
+        self.evicted += max(0, held + asked.keys.nbytes + asked.values.nbytes - super().nbytes)
         return read
 
     @property
@@ -188,13 +187,13 @@ class WrapsOntoItsSinks(RingFault):
 
 
 @fault("pins-in-reverse", breaks="RING-13", profile="layout", trace="ring window=4 sinks=2 ; window 3")
-class PinsInReverse(Cache):
+class PinsInReverse(WrongCache):
     """The first window lays its pinned positions down newest first."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        first, read = not self.offset, super()._append(keys, values, dtype, phase, window, array)
-        pinned = min(self.layer.sinks, keys.shape[2])
-        if first and phase == "window" and self.planes is not None:
+    def act(self, asked: Asked) -> Read:
+        first, read = not self.offset, super().act(asked)
+        pinned = min(self.layer.sinks, asked.length)
+        if first and asked.phase == "window" and self.planes is not None:
             self.planes = self.planes.kept((*reversed(range(pinned)), *range(pinned, self.state.columns)))
         return read
 
@@ -211,21 +210,22 @@ class PinsTheWholeWindow(Cache):
 @fault(
     "lays-out-the-stale-tail", breaks="RING-15", profile="layout", trace="ring window=4 ; window 3 ; trim 1 ; window 2"
 )
-class LaysOutTheStaleTail(Cache):
+class LaysOutTheStaleTail(WrongCache):
     """A window after a trim carries the stale columns along, behind its own."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        stale = self._stale() if phase == "window" else None
-        read = super()._append(keys, values, dtype, phase, window, array)
+    def act(self, asked: Asked) -> Read:
+        stale = self._stale() if asked.phase == "window" else None
+        read = super().act(asked)
         if stale is not None and self.planes is not None:
             self.planes = self.planes.written(self.state.columns, stale)
             self.state = evolve(self.state, columns=self.state.columns + stale.keys.shape[2])
         return read
 
     def _stale(self) -> Planes | None:
-        below = self.planes is not None and isinstance(self.state, index.Ring) and not self.state.rotated
         tail = tuple(range(self.write_index, self.columns))
-        return self.planes.kept(tail) if below and tail and self.planes is not None else None
+        if self.planes is None or self.ring is None or self.ring.rotated or not tail:
+            return None
+        return self.planes.kept(tail)
 
 
 @fault("wraps-one-column-early", breaks="RING-1", trace="ring window=3 ; decode x3")
@@ -240,22 +240,15 @@ class WrapsOneColumnEarly(RingFault):
 
 
 @fault("rotates-row-0-only", breaks="VIS-5", trace="ring window=2 batch=2 ; window 2 ; decode")
-class RotatesRow0Only(Cache):
+class RotatesRow0Only(WrongCache):
     """Past the wrap a decode writes the first row only."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        held, read = self.planes, super()._append(keys, values, dtype, phase, window, array)
-        rotated = isinstance(self.state, index.Ring) and self.state.rotated
-        if (
-            not rotated
-            or phase != "decode"
-            or held is None
-            or self.planes is None
-            or held.keys.shape[2] != self.columns
-        ):
+    def act(self, asked: Asked) -> Read:
+        held, read = self.planes, super().act(asked)
+        rotated = self.ring is not None and self.ring.rotated and asked.phase == "decode"
+        if not rotated or held is None or self.planes is None or held.keys.shape[2] != self.columns:
             return read
-        self.planes = Planes(
-            np.concatenate([self.planes.keys[:1], held.keys[1:]]),
-            np.concatenate([self.planes.values[:1], held.values[1:]]),
-        )
-        return Read(self.planes.keys, self.planes.values, read.mask, read.length, dtype)
+        keys, values = self.planes.keys, self.planes.values
+        keys, values = (np.concatenate([keys[:1], held.keys[1:]]), np.concatenate([values[:1], held.values[1:]]))
+        self.planes = Planes(keys, values)
+        return evolve(read, keys=keys, values=values)

@@ -1,16 +1,14 @@
 """Faults of visibility: what the queries of a decode and of a window see (VIS)."""
 
-from typing import Any
-
 import numpy as np
 from attrs import evolve
 
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.faults.planted_ring import AnyPlan, RingFault
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.reference import index
 from kvlaw.reference.layout import Cache, Planes, Read
 from kvlaw.spec.calls import Phase
-from kvlaw.spec.observations import Bits
 
 
 @fault("decodes-over-the-overshoot", breaks="VIS-1", trace="ring window=2 ; window 3 ; decode", report="B03")
@@ -68,18 +66,18 @@ class LastQueryMissesItself(Cache):
 
 
 @fault("leaves-values-in-ring-order", breaks="VIS-6", trace="ring window=3 ; window 3 ; decode ; window 1")
-class LeavesValuesInRingOrder(Cache):
+class LeavesValuesInRingOrder(WrongCache):
     """A window lays the keys of a rotated ring out in temporal order, the values as they lie."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        rotated = isinstance(self.state, index.Ring) and self.state.rotated and phase == "window"
-        plan, held = self.plan(phase, keys.shape[2]), self.planes
-        read = super()._append(keys, values, dtype, phase, window, array)
+    def act(self, asked: Asked) -> Read:
+        rotated = self.ring is not None and self.ring.rotated and asked.phase == "window"
+        plan, held = self.plan(asked.phase, asked.length), self.planes
+        read = super().act(asked)
         if not rotated or held is None or plan.keep is None or self.planes is None:
             return read
-        lying = np.concatenate([held.values[:, :, sorted(plan.keep)], values], 2)
+        lying = np.concatenate([held.values[:, :, sorted(plan.keep)], asked.values], 2)
         self.planes = Planes(self.planes.keys, lying)
-        return Read(read.keys, lying[:, :, list(plan.fetch)], read.mask, read.length, dtype)
+        return evolve(read, values=lying[:, :, list(plan.fetch)])
 
 
 @fault("fetches-in-temporal-order", breaks="VIS-7", profile="layout", trace="ring window=2 ; window 2 ; decode")
@@ -114,39 +112,39 @@ class MasksItsSinks(Cache):
 
 
 @fault("broadcasts-row-0", breaks="VIS-10", trace="full batch=2 ; decode", report="B49")
-class BroadcastsRow0(Cache):
+class BroadcastsRow0(WrongCache):
     """A decode writes the key of the first row into every row."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, *arguments: Any) -> Read:
-        spread = np.repeat(keys[:1], len(keys), 0) if phase == "decode" and keys.ndim > 3 else keys  # noqa: PLR2004  # [B, H, L, D]
-        return super()._append(spread, values, dtype, phase, *arguments)
+    def act(self, asked: Asked) -> Read:
+        keys = asked.keys
+        spread = np.repeat(keys[:1], len(keys), 0) if asked.phase == "decode" and asked.well_formed else keys
+        return super().act(evolve(asked, keys=spread))
 
 
 @fault("one-head-at-the-wrap", breaks="VIS-10", trace="ring window=2 ; window 2 ; decode")
-class OneHeadAtTheWrap(Cache):
+class OneHeadAtTheWrap(WrongCache):
     """At the wrap the last head is written with the value of the first."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, *arguments: Any) -> Read:
-        wraps = phase == "decode" and self.write_index == self.layer.window
-        if wraps:
-            values = np.concatenate([values[:, :-1], values[:, :1]], 1)
-        return super()._append(keys, values, dtype, phase, *arguments)
+    def act(self, asked: Asked) -> Read:
+        wraps, values = asked.phase == "decode" and self.write_index == self.layer.window, asked.values
+        mixed = np.concatenate([values[:, :-1], values[:, :1]], 1) if wraps and asked.well_formed else values
+        return super().act(evolve(asked, values=mixed))
 
 
 @fault("lays-out-all-but-the-last-head", breaks="VIS-6", trace="ring window=3 ; window 3 ; decode ; window 1")
-class LaysOutAllButTheLastHead(Cache):
+class LaysOutAllButTheLastHead(WrongCache):
     """A window lays a rotated ring out in temporal order, the last head excepted."""
 
-    def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
-        rotated = isinstance(self.state, index.Ring) and self.state.rotated and phase == "window"
-        plan, held = self.plan(phase, keys.shape[2]), self.planes
-        read = super()._append(keys, values, dtype, phase, window, array)
+    def act(self, asked: Asked) -> Read:
+        rotated = self.ring is not None and self.ring.rotated and asked.phase == "window"
+        plan, held = self.plan(asked.phase, asked.length), self.planes
+        read = super().act(asked)
         if not rotated or held is None or plan.keep is None or self.planes is None:
             return read
         for plane, old in ((self.planes.keys, held.keys), (self.planes.values, held.values)):
             plane[:, -1, : len(plan.keep)] = old[:, -1, sorted(plan.keep)]
         fetch = self.planes.kept(plan.fetch)
-        return Read(fetch.keys, fetch.values, read.mask, read.length, dtype)
+        return evolve(read, keys=fetch.keys, values=fetch.values)
 
 
 @fault(

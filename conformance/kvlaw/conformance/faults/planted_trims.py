@@ -1,14 +1,13 @@
 """Faults of trims: counts that go down while positions stay, and the reverse (TRIM)."""
 
-from typing import Any
-
 import numpy as np
 from attrs import evolve
 
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.faults.planted_ring import AnyPlan
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.reference import index
-from kvlaw.reference.layout import Cache, Planes, Refusal
+from kvlaw.reference.layout import Cache, Planes, Read, Refusal
 from kvlaw.spec.calls import Phase
 
 
@@ -160,7 +159,7 @@ class TrimmedTokensComeBack(Cache):
 
 
 @fault("forgets-the-values-tail", breaks="VIS-6", trace="full ; window 2 ; trim 1 ; decode", report="B73")
-class ForgetsTheValuesTail(Cache):
+class ForgetsTheValuesTail(WrongCache):
     """After a trim the keys are written over the dropped columns, the values behind them."""
 
     kept_values: Planes | None = None
@@ -169,10 +168,10 @@ class ForgetsTheValuesTail(Cache):
         self.kept_values = self.planes if count else None
         return super().trim(count, bypass)
 
-    def _append(self, *arguments: Any) -> Any:
+    def act(self, asked: Asked) -> Read:
         stale, start = self.kept_values, self.write_index
         self.kept_values = None
-        read = super()._append(*arguments)
+        read = super().act(asked)
         if stale is None or self.planes is None or stale.values.shape[2] <= start:
             return read
         values = self.planes.values.copy()

@@ -1,8 +1,8 @@
 """What a planted fault is, and the register of them all.
 
-A fault is a subclass of the reference's ``Cache`` or ``Read``, or of ``ReferenceAdapter``, that overrides the smallest thing.
-The first line of its docstring is the fault in one sentence; ``@fault`` names the clause that it breaks, the profile in which
-that must be seen, and the shortest trace that shows it.  No MLX is needed.
+A fault is a subclass of the reference's ``Cache`` or ``Read``, or of ``ReferenceAdapter``, that overrides the smallest
+thing.  The first line of its docstring is the fault in one sentence; ``@fault`` names the clause that it breaks, the
+profile in which that must be seen, and the shortest trace that shows it.  No MLX is needed.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.corpus import Entry
+from kvlaw.conformance.faults.parts import Asked, WrongCache
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.layout import Cache, Read
 from kvlaw.reference.oracle import Profile
@@ -30,8 +31,8 @@ _registered: dict[str, "Fault"] = {}
 class Fault:
     """A planted fault.
 
-    ``breaks`` is the clause, ``profile`` where it must be caught, ``text`` the shortest trace that shows it, ``report`` the
-    public report (``reports.md``) that it is taken from, if any; ``kinds`` are the kinds of cache that have it.
+    ``breaks`` is the clause, ``profile`` where it must be caught, ``text`` the shortest trace that shows it,
+    ``report`` the public report that it is taken from, if any; ``kinds`` are the kinds of cache that have it.
     """
 
     name: str
@@ -88,9 +89,9 @@ def _adapter(wrong: Any) -> type[ReferenceAdapter]:
 def _reading(read_type: type[Read]) -> type[Cache]:
     """Make a cache whose reads are of ``read_type``."""
 
-    class Reading(Cache):
-        def _append(self, *arguments: Any) -> Read:
-            read = super()._append(*arguments)
+    class Reading(WrongCache):
+        def act(self, asked: Asked) -> Read:
+            read = super().act(asked)
             return read_type(read.keys, read.values, read.mask, read.length, read.dtype)
 
     return Reading
@@ -112,11 +113,4 @@ def subject(name: str) -> Subject:
     return AdapterSubject(known[name].adapter(), name=f"fault:{name}")
 
 
-def __getattr__(name: str) -> Any:
-    """Give ``FAULTS``, loaded on first use: the planted modules import this one."""
-    if name == "FAULTS":
-        return load_faults()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = ["FAULTS", "Fault", "fault", "load_faults", "subject"]  # type: ignore[reportUnsupportedDunderAll] # FAULTS: __getattr__
+__all__ = ["Fault", "fault", "load_faults", "subject"]
