@@ -1,10 +1,12 @@
 """The shape of the project: arrows between the rooms, what an import pulls in, pins that fit the bounds."""
 
+import ast
 import json
 import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,25 @@ def requirements() -> list[Requirement]:
     project = settings()["project"]
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
     return [Requirement(line) for line in project["dependencies"] + extras]
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
+
+
+def test_what_the_packages_import_is_declared() -> None:
+    files = [path for room in kvlaw.__path__ for path in Path(room).rglob("*.py")]
+    used = {name for path in files for name in imported(path)} - sys.stdlib_module_names - {"kvlaw"}
+    project = settings()["project"]
+    extras = project["optional-dependencies"]
+    declared = {Requirement(line).name for line in project["dependencies"] + extras["prove"] + extras["mlx-lm"]}
+    modules = {{"crosshair-tool": "crosshair"}.get(name, name.replace("-", "_")) for name in declared}
+    assert {"numpy", "mlx", "attrs"} <= used
+    assert used - {"attr"} <= modules
 
 
 def pins() -> dict[str, Requirement]:
