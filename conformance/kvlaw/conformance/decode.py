@@ -6,7 +6,7 @@ aligned at the lower right, an array is broadcast over rows and heads.
 """
 
 import hashlib
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -88,13 +88,14 @@ class Decoder:
     def _check(self, keys: Any, values: Any) -> None:
         c = self.stamper.config
         for name, plane, width in (("keys", keys, c.head_dim), ("values", values, c.value_dim)):
-            if not isinstance(plane, np.ndarray) or plane.ndim != 4:  # [B, H, S, D]
+            array = cast("npt.NDArray[Any]", plane)
+            if not isinstance(plane, np.ndarray) or array.ndim != 4:  # [B, H, S, D]
                 raise NonsenseError(f"{name} are no array [B, H, S, D]")
-            if (plane.shape[0], plane.shape[1], plane.shape[3]) != (c.batch, c.kv_heads, width):
+            if (array.shape[0], array.shape[1], array.shape[3]) != (c.batch, c.kv_heads, width):
                 wanted = f"[{c.batch}, {c.kv_heads}, S, {width}]"
-                raise NonsenseError(f"{name} have shape {list(plane.shape)}, not {wanted}")
-            if plane.dtype.itemsize != (4 if c.dtype == "f32" else 2):
-                raise NonsenseError(f"{name} are not {c.dtype}: {plane.dtype.itemsize} bytes an element")
+                raise NonsenseError(f"{name} have shape {list(array.shape)}, not {wanted}")
+            if array.dtype.itemsize != (4 if c.dtype == "f32" else 2):
+                raise NonsenseError(f"{name} are not {c.dtype}: {array.dtype.itemsize} bytes an element")
         if keys.shape[2] != values.shape[2]:
             raise NonsenseError(f"{keys.shape[2]} keys, but {values.shape[2]} values")
 

