@@ -126,7 +126,9 @@ def _simpler_config(trace: Trace) -> Iterator[Trace]:
         if value == _DEFAULTS[name]:
             continue
         for simpler in (_DEFAULTS[name], *values):
-            if simpler != value and not (name in ("kv_heads", "groups") and simpler > value):
+            if simpler != value and (
+                simpler == _DEFAULTS[name] or name not in ("kv_heads", "groups") or simpler < value
+            ):
                 yield evolve(trace, config=evolve(config, **{name: simpler}))
     for window in _lower(config.window, 1):
         yield evolve(trace, config=evolve(config, window=window))

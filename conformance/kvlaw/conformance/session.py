@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from attrs import define, evolve, field
 
+from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.minimise import Minimised, minimise
@@ -63,11 +64,7 @@ class Session:
         if step.record.outcome == "error":
             self.errors[step.message] += 1
         if step.divergences:
-            first = step.divergences[0]
-            known = self.failures.get(first.clause)
-            trace = Trace(config, calls)
-            if known is None or _size(trace) < _size(known.trace):
-                self.failures[first.clause] = Failure(first.clause, trace, first, self.target, seed=self.seed)
+            self._found(self.attribute(Trace(config, calls), step.divergences[0]))
         if self.on_progress is not None and self.calls % 20 == 0:
             self.on_progress(self)
 
@@ -76,17 +73,56 @@ class Session:
         self.reads_compared += run.arithmetic.reads
         self.reads_different += run.arithmetic.different
 
+    def _found(self, failure: Failure) -> None:
+        known = self.failures.get(failure.clause)
+        if known is None or _size(failure.trace) < _size(known.trace):
+            self.failures[failure.clause] = failure
+
+    def diverges(self, trace: Trace) -> Divergence | None:
+        """Walk a trace without noting anything, and give its first divergence."""
+        steps = Lockstep(self.subject, self.profile, self.clauses).run(trace)
+        return steps[-1].divergences[0] if steps[-1].divergences else None
+
+    def attribute(self, trace: Trace, divergence: Divergence) -> Failure:
+        """Charge a divergence by control runs: looking as one goes says more, and only poison speaks of OWN-8.
+
+        The same calls are walked again with every look and without poison; the plainest run that still diverges is the
+        failure.  One that needs the poison is charged to OWN-8, whatever it looked like.
+        """
+        config = trace.config
+        controls = [
+            evolve(config, poison=False, look="every"),
+            evolve(config, poison=False),
+            evolve(config, look="every"),
+        ]
+        for plain in controls:
+            if plain == config:
+                continue
+            control = Trace(plain, trace.calls)
+            found = self.diverges(control)
+            if found is not None:
+                return self._charged(control, found)
+        return self._charged(trace, divergence)
+
+    def _charged(self, trace: Trace, divergence: Divergence) -> Failure:
+        if trace.config.poison and "OWN-8" in self.clauses and divergence.clause != "OWN-8":
+            others = tuple(c for c in divergence.clauses if c != "OWN-8")
+            divergence = evolve(divergence, clause="OWN-8", others=others)
+        return Failure(divergence.clause, trace, divergence, self.target, seed=self.seed)
+
     def shortest(self, failure: Failure, most: int = 600) -> Failure:
         """Shorten a failing trace, keeping the clause that it is charged to."""
         last: dict[Trace, Failure] = {}
 
         def fails(candidate: Trace) -> bool:
-            steps = Lockstep(self.subject, self.profile, self.clauses).run(candidate)
-            found = steps[-1].divergences
-            if found and found[0].clause == failure.clause:
-                last[candidate] = evolve(failure, trace=candidate, divergence=found[0], minimal=True)
-                return True
-            return False
+            found = self.diverges(candidate)
+            if found is None:
+                return False
+            charged = self.attribute(candidate, found)
+            if charged.clause != failure.clause or charged.trace != candidate:
+                return False
+            last[candidate] = evolve(charged, minimal=True)
+            return True
 
         result: Minimised = minimise(failure.trace, fails, most)
         return last.get(result.trace, evolve(failure, minimal=result.complete))

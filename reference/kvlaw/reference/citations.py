@@ -73,10 +73,8 @@ def layout_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     return (*cited, "RING-4", *sinks)
 
 
-def mask_clauses(before: Model, phase: Phase, argument: int | None, array: bool) -> tuple[str, ...]:
+def mask_clauses(before: Model, phase: Phase, argument: int | None) -> tuple[str, ...]:
     """Cite what the form of a mask rests on."""
-    if array:
-        return ("MASK-11",)
     narrow = argument is not None
     if before.layer.window is None:
         return ("MASK-5",) if narrow else ("MASK-2",) if phase == "decode" else ("MASK-3",)

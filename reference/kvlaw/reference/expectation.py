@@ -50,3 +50,8 @@ class Expectation:
     def value(self, name: str) -> Any:
         """Give the expected value of a field, or None."""
         return next((e.value for e in self.expected if e.field == name), None)
+
+    @property
+    def is_dense(self) -> bool:
+        """The call hands out keys and values (now, or when the arrays are looked at again)."""
+        return any(e.field == "dense_sights" for e in self.expected)

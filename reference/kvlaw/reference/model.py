@@ -70,7 +70,11 @@ class Model:
     @property
     def needed(self) -> int:
         """Positions that the next query needs besides its own, so that they must be held."""
-        return self.offset if self.layer.window is None else min(self.offset, self.layer.window - 1)
+        if self.layer.window is None:
+            return self.offset
+        oldest = max(self.row.floor, self.offset - (self.layer.window - self.layer.sinks) + 1)
+        pinned = min(self.layer.sinks, self.offset)
+        return pinned + max(0, self.offset - max(oldest, pinned))
 
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
         """Plan one append."""
@@ -114,6 +118,13 @@ class Model:
     def was(self, **changes: Any) -> "Model":
         """Remember something that happened."""
         return evolve(self, past=evolve(self.past, **changes))
+
+    def reset(self) -> "Model":
+        """Empty the cache; what was in it must never be seen again."""
+        gone = self.past.dropped | frozenset(self.row.tokens)
+        fresh = Model.empty(self.layer, self.lenient)
+        past = Past(reset=True, dropped=gone, longest=self.past.longest, related=self.past.related)
+        return evolve(fresh, past=past, version=self.version + 1)
 
     def sights(self, length: int, window_argument: int | None) -> tuple[Sight, ...]:
         """List what each query of the newest ``length`` positions sees."""

@@ -45,12 +45,10 @@ def _argument_refusal(model: Model, argument: int | None) -> tuple[str, ...]:
 
 
 def _trim_refusal(model: Model, call: Trim) -> tuple[str, ...]:
-    if type(call.n) is not int:
-        return ("ERR-5",)
-    if call.n < 0:
-        return ("TRIM-9", "ERR-5")
+    if type(call.n) is not int or call.n < 0:
+        return ("TRIM-9", "ERR-5") if call.n < 0 else ("ERR-5",)
     if call.bypass and isinstance(model.state, index.Ring):
         return () if index.can_bypass(model.state, call.n) else ("TRIM-12",)
     if index.can_trim(model.state, call.n):
         return ()
-    return ("TRIM-4", "TRIM-7") if model.offset >= call.n else ("TRIM-7",)
+    return ("TRIM-4", "TRIM-7") if 0 < call.n <= model.offset else ("TRIM-7",)

@@ -76,8 +76,9 @@ class LockstepMachine(RuleBasedStateMachine):
         """Make one call on both sides, unless the trace is over."""
         if self.over:
             return
-        self.calls.append(call)
-        self.take(self.run_.step(call))
+        step = self.run_.step(call)
+        self.calls.append(step.call or call)  # a read that is asked later has a name by now
+        self.take(step)
 
     def take(self, step: Step) -> None:
         """Note a step; a divergence ends the trace."""

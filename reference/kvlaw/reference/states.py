@@ -1,0 +1,95 @@
+"""What a cache, or a list of layers, shows after a call: every number and every column, with the clauses that ask for it.
+
+``States`` is bound to one configuration and profile.  In ``core`` only what every design owes is expected: the offset and
+bounds on the bytes.
+"""
+
+from attrs import evolve, frozen
+
+from kvlaw.reference.citations import offset_clauses
+from kvlaw.reference.expectation import Expected
+from kvlaw.reference.index import Full, can_trim
+from kvlaw.reference.model import Model
+from kvlaw.reference.world import Layers, Profile
+from kvlaw.spec.calls import Call
+from kvlaw.spec.cite import clause
+from kvlaw.spec.config import Config
+
+_KEPT = ("offset", "held", "write_index", "columns")
+"""The fields that a refused call is first seen to have changed."""
+
+
+@frozen
+class States:
+    """Expected states, for one configuration and profile."""
+
+    config: Config
+    profile: Profile
+
+    @clause("POS-5", "POS-6", "ID-1", "ID-2", "ID-3", "ID-4")
+    def after(self, model: Model, call: Call | None, held: tuple[str, ...] = ()) -> tuple[Expected, ...]:
+        """Give what a cache shows after ``call`` (None: its opening) was carried out; ``held`` cites its layout."""
+        cited = offset_clauses(model, call)
+        if call is not None and call.verb == "trim":
+            cited = (*held, *cited) if "TRIM-10" in held else (*cited, *held)
+        offset = Expected("offset", model.offset, cited)
+        if model.lenient:
+            return (offset,)
+        context = ("OWN-7",) if call is not None and call.verb == "reset" else ()
+        state = [offset, *self._bytes(model, context)]
+        if self.profile == "core":
+            return tuple(state)
+        flags = tuple(can_trim(model.state, n) for n in range(model.offset + 2))
+        state += [
+            Expected("size", model.live, (*context, "POS-6")),
+            Expected("identity", model.layer.identity, ("ID-1", "ID-3") if call is None else ("ID-2", "ID-1")),
+            Expected("storage", "dense", ("ID-4",)),
+            Expected("can_trim", flags, ("TRIM-6",)),
+        ]
+        return tuple(state + self._columns(model, call, held))
+
+    def unchanged(self, model: Model, cited: tuple[str, ...]) -> tuple[Expected, ...]:
+        """Give what a cache shows after a call that changed nothing: what it showed before, by the clauses ``cited``."""
+        return tuple(evolve(e, clauses=cited) if e.field in _KEPT else e for e in self.after(model, None))
+
+    @clause("POS-7", "TRIM-14")
+    def of_list(self, layers: Layers, charged: tuple[str, ...] = ()) -> tuple[Expected, ...]:
+        """Give what a list of layers shows after a call that was charged with these clauses."""
+        acted = tuple(c for c in charged if c in ("ERR-8", "TRIM-13"))
+        return Expected("offset", layers.offset, (*acted, "POS-7")), Expected("layers_can_trim", None, ("TRIM-14",))
+
+    def layout_only(self, *expected: Expected) -> tuple[Expected, ...]:
+        """Keep these in the layout profile, none in core."""
+        return expected if self.profile == "layout" else ()
+
+    @clause("GROW-5", "GROW-6", "GROW-7", "RING-8")
+    def _bytes(self, model: Model, context: tuple[str, ...]) -> list[Expected]:
+        row_bytes = self.config.batch * self.config.token_bytes
+        state = [Expected("nbytes_min", model.needed * row_bytes, (*context, "GROW-6"))]
+        if model.layer.window is not None:
+            most = 2 * model.layer.window + model.past.longest + 512
+            state.append(Expected("nbytes_max", most * row_bytes, ("RING-8",)))
+        if self.profile == "layout":
+            state.append(Expected("nbytes_per_column", row_bytes, ("GROW-7",)))
+            state.append(Expected("bytes_per_token", self.config.token_bytes if model.slots else 0, ("GROW-5",)))
+        return state
+
+    @clause("GROW-1", "GROW-2", "GROW-3", "RING-9")
+    @clause("RING-2", "RING-3", "RING-4", "RING-5", "RING-6", "RING-7", "RING-10", "RING-13", "RING-15", "OWN-9")
+    def _columns(self, model: Model, call: Call | None, held: tuple[str, ...]) -> list[Expected]:
+        context = {"reset": ("OWN-9",), "clone": ("OWN-2",), "mask": ("MASK-12",)}.get(call.verb, ()) if call else ()
+        related = ("OWN-3",) if model.past.related and not context else ()
+        if isinstance(model.state, Full):
+            slots = model.slots[: model.offset]
+            growth = ("GROW-2",) if model.past.grew else ()
+            return [
+                Expected("columns_max", model.past.peak + 256, ("GROW-3",)),
+                Expected("held", slots, (*context, *held, *growth, *related, "GROW-1")),
+            ]
+        grown = ("RING-7",) if "RING-7" in held else ()
+        cited = (*context, *held, *related) or ("RING-2",)
+        return [
+            Expected("columns", model.state.columns, (*context, *grown, "RING-9")),
+            Expected("held", model.slots, cited),
+            Expected("write_index", model.state.write_index, cited),
+        ]

@@ -1,0 +1,73 @@
+"""What can stand in the oracle's world under a name, and what the oracle is told of a subject's choices."""
+
+from typing import Literal
+
+from attrs import frozen
+
+from kvlaw.reference.expectation import Expectation
+from kvlaw.reference.model import Model
+from kvlaw.spec.observations import Observation
+
+Profile = Literal["core", "layout"]
+
+
+class UnknownObjectError(ValueError):
+    """A call on a name that nothing carries, or that carries something of another kind."""
+
+
+@frozen
+class ReadModel:
+    """A read in the world: what it shows, whose it is, and which act of its owner made it."""
+
+    shows: Expectation
+    owner: str
+    version: int
+
+
+@frozen
+class Handed:
+    """Handed-out arrays in the world: the clause that keeps them unchanged, and what the call that made them showed."""
+
+    clauses: tuple[str, ...]
+    shows: Expectation | None = None
+
+
+@frozen
+class Layers:
+    """A list of layers in the world."""
+
+    models: tuple[Model, ...]
+
+    @property
+    def offset(self) -> int:
+        """The next position of every layer (POS-7)."""
+        return self.models[0].offset
+
+    @property
+    def version(self) -> int:
+        """Count the acts on all layers."""
+        return sum(model.version for model in self.models)
+
+
+WorldObject = Model | Layers | ReadModel | Handed
+HANDING: dict[str, tuple[str, ...]] = {"state": ("OWN-4",), "dense": ("OWN-5",), "mask": ("OWN-6",)}
+"""The calls that hand out arrays, and the clause that keeps those arrays unchanged."""
+
+
+@frozen
+class Seen:
+    """What the subject did with a call, as far as the oracle follows it in ``core``.
+
+    ``said`` is what ``can_trim`` had promised for the count asked for (None: nothing).
+    """
+
+    outcome: str = "ok"
+    answer: int | None = None
+    offset: int | None = None
+    said: bool | None = None
+
+    @classmethod
+    def of(cls, observation: Observation, said: bool | None = None) -> "Seen":
+        """Take the choice out of an observation."""
+        offset = observation.state.offset if observation.state else None
+        return cls(observation.outcome, observation.answer, offset, said)
