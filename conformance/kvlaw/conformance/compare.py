@@ -316,8 +316,9 @@ def _before_a_trim(model: Model) -> set[int]:
 
 def _bounds_nature(extra: set[int], missing: set[int], sight: Sight, model: Model | None) -> Iterator[str]:
     narrow = ("MASK-11", "MASK-4", "MASK-8", "MASK-9")
-    older = extra and sight.allowed and min(extra) < min(sight.allowed)
-    if older or missing:
+    own = sight.allowed[-1] if sight.allowed else 0
+    beyond = {t for t in extra if 0 < t < own} & set(model.row.tokens if model else ())
+    if beyond or missing:
         yield from narrow
         yield from ("RING-10", "RING-11")
     if missing and model and model.layer.window is None:
@@ -346,12 +347,13 @@ def _mask_kind(expected: Expected, shown: Shown, _model: Model | None) -> list[D
 
 
 def _mask_array(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
-    mask = shown.observation.mask
-    if mask is None or mask.array is None:
+    mask, arrays = shown.observation.mask, shown.observation.arrays or {}
+    array = mask.array if mask is not None else arrays.get("mask")
+    if array is None:
         return None
-    rows = mask.array.reshape(-1, mask.array.shape[-1]).tolist() if mask.array.ndim else []
+    rows = [list(row) for row in array.reshape(-1, array.shape[-1]).tolist()] if array.ndim and array.size else []
     wanted = [list(row) for row in expected.value]
-    if len(rows) % len(wanted) == 0 and rows == wanted * (len(rows) // len(wanted)):
+    if rows and rows == wanted * (len(rows) // len(wanted)):
         return []
     return [Difference("mask_array", _bools(wanted), _bools(rows))]
 
@@ -366,8 +368,8 @@ def _mask_width(expected: Expected, shown: Shown, _model: Model | None) -> list[
         return None
     if read.mask_shape is None:
         return []
-    rows = read.mask_shape[-2] if len(read.mask_shape) > 1 else 1
-    fits = read.mask_shape[-1] == read.width and rows in (1, expected.value) and read.visible is not None
+    rows, columns = (1, 1, *read.mask_shape)[-2:]
+    fits = columns == read.width and rows in (1, expected.value) and read.visible is not None
     return (
         []
         if fits
@@ -382,17 +384,16 @@ def _mask_width(expected: Expected, shown: Shown, _model: Model | None) -> list[
 def _dense_sights(expected: Expected, shown: Shown, model: Model | None) -> list[Difference] | None:
     if shown.dense is None:
         return None
-    required = {t for sight in expected.value for t in sight.required}
-    live = set(model.row.tokens) if model else set[int]()
+    sight: Sight = expected.value
     for ids in shown.dense.ids:
-        if len(set(ids)) == len(ids) and required <= set(ids) <= live:
+        if sight.admits(ids):
             continue
-        extra = tuple(t for t in ids if t not in live)
+        extra = tuple(t for t in ids if t not in sight.allowed)
         nature = ("TRIM-8",) if model and set(extra) & model.past.dropped else ()
         return [
             Difference(
                 "dense_sights",
-                f"{format_tokens(sorted(required))} at least, live ones only",
+                f"{format_tokens(sight.required)} at least, live ones only",
                 format_tokens(ids),
                 (*nature, "READ-6"),
             )

@@ -15,7 +15,7 @@ from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.minimise import Minimised, minimise
 from kvlaw.reference.oracle import Profile
-from kvlaw.spec.calls import Call
+from kvlaw.spec.calls import Append, Call
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.trace import Trace
@@ -86,19 +86,20 @@ class Session:
     def attribute(self, trace: Trace, divergence: Divergence) -> Failure:
         """Charge a divergence by control runs: looking as one goes says more, and only poison speaks of OWN-8.
 
-        The same calls are walked again with every look and without poison; the plainest run that still diverges is the
-        failure.  One that needs the poison is charged to OWN-8, whatever it looked like.
+        The same calls are walked again with every look and every read asked, and without poison; the plainest run that
+        still diverges is the failure.  One that needs the poison is charged to OWN-8, whatever it looked like.
         """
-        config = trace.config
-        controls = [
-            evolve(config, poison=False, look="every"),
-            evolve(config, poison=False),
-            evolve(config, look="every"),
-        ]
-        for plain in controls:
-            if plain == config:
+        config, read = trace.config, tuple(_read(call) for call in trace.calls)
+        calm = evolve(config, poison=False)
+        controls = (
+            Trace(evolve(calm, look="every"), read),
+            Trace(evolve(calm, look="every"), trace.calls),
+            Trace(calm, trace.calls),
+            Trace(evolve(config, look="every"), trace.calls),
+        )
+        for control in dict.fromkeys(controls):
+            if control == trace:
                 continue
-            control = Trace(plain, trace.calls)
             found = self.diverges(control)
             if found is not None:
                 return self._charged(control, found)
@@ -126,6 +127,11 @@ class Session:
 
         result: Minimised = minimise(failure.trace, fails, most)
         return last.get(result.trace, evolve(failure, minimal=result.complete))
+
+
+def _read(call: Call) -> Call:
+    """Give the same call with its read asked."""
+    return evolve(call, unread=False) if isinstance(call, Append) and call.unread else call
 
 
 def _size(trace: Trace) -> tuple[int, int]:
