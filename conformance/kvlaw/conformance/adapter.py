@@ -7,17 +7,15 @@ or a trim by no whole number that is carried out all the same shows nothing, sin
 show.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from operator import index
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from attrs import define, evolve, field, frozen
 
-from kvlaw.conformance.guard import ShowingError, guarded, show
-from kvlaw.conformance.interface import UNSHOWN, Adapter, NonsenseError, Unshown, UnsupportedError
+from kvlaw.conformance.guard import guarded
+from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
+from kvlaw.conformance.views import Views, count, pair
 from kvlaw.spec.calls import (
     Append,
     Attend,
@@ -36,7 +34,7 @@ from kvlaw.spec.calls import (
 )
 from kvlaw.spec.config import Config, Kind, LayerSpec
 from kvlaw.spec.contract import CAPABILITIES
-from kvlaw.spec.observations import Bits, MaskView, Observation, Payload, ReadView, StateView
+from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 
 
 @frozen(eq=False)
@@ -70,6 +68,11 @@ class AdapterSubject:
     seconds: float = 10.0
     name: str = "py"
     world: dict[str, Any] = field(factory=dict[str, Any])
+    views: Views = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Show things as the adapter does."""
+        self.views = Views(self.adapter)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -99,9 +102,12 @@ class AdapterSubject:
         return observation
 
     def _built(self, name: str, layer: LayerSpec) -> Observation:
-        self._demand(*(("sinks",) if layer.sinks > 0 else ()))
-        self.world[name] = cache = self.adapter.build(layer)
+        self.world[name] = cache = self._made(layer)
         return Observation(state=self._state(cache, look=True))
+
+    def _made(self, layer: LayerSpec) -> Any:
+        self._demand(*(("sinks",) if layer.sinks > 0 else ()))
+        return self.adapter.build(layer)
 
     def _demand(self, *capabilities: str) -> None:
         """Raise ``UnsupportedError`` if the target lacks one of these."""
@@ -115,17 +121,20 @@ class AdapterSubject:
         if target is None or isinstance(target, HeldRead | HeldArrays) or isinstance(call, OpenList):
             return refused
         if isinstance(target, HeldList):
-            return evolve(self._list_shown(target.caches, look=True), outcome="refused", message=refused.message)
+            return evolve(self._layers(target.caches, look=True), outcome="refused", message=refused.message)
         return evolve(refused, state=self._state(target, look=True))
+
+    def _state(self, cache: Any, look: bool) -> StateView | None:
+        return self.views.state(cache) if look else None
 
     # One call.
 
     def _apply(self, call: Call, payload: Payload, look: bool) -> Observation:
         self._demand(*_needs(call))
         if isinstance(call, OpenList):
-            layers = [self.adapter.build(layer) for layer in call.layers]
+            layers = [self._made(layer) for layer in call.layers]
             self.world[call.as_] = HeldList(layers)
-            return self._list_shown(layers, look)
+            return self._layers(layers, look)
         if call.on not in self.world:
             raise NonsenseError(f"nothing is called {call.on!r} in the target's world")
         if isinstance(call, Drop):
@@ -135,7 +144,7 @@ class AdapterSubject:
         if isinstance(target, HeldRead):
             return self._again(target, call, payload, look)
         if isinstance(target, HeldArrays):
-            return Observation(arrays=self._copies(target.arrays)) if look else Observation()
+            return Observation(arrays=self.views.arrays(target.arrays)) if look else Observation()
         if isinstance(target, HeldList):
             return self._on_list(target.caches, call, payload, look)
         return self._on_cache(target, call, payload, look)
@@ -154,7 +163,7 @@ class AdapterSubject:
             return Observation(state=self._state(twin, look))
         if isinstance(call, TakeState):
             self.world[call.as_] = held = HeldArrays(dict(self.adapter.state(cache)))
-            return Observation(arrays=self._copies(held.arrays) if look else None, state=self._state(cache, look))
+            return Observation(arrays=self.views.arrays(held.arrays) if look else None, state=self._state(cache, look))
         if isinstance(call, Reset):
             self.adapter.reset(cache)
         elif not isinstance(call, LookAt):
@@ -181,19 +190,19 @@ class AdapterSubject:
             self.world[call.as_] = HeldRead((read,), payload)
         if call.malformed is not None:
             return Observation()
-        shown = self._shown(read, payload) if look and not call.unread else None
+        shown = self.views.read(read, payload) if look and not call.unread else None
         return Observation(read=shown, state=self._state(cache, look))
 
     def _dense(self, cache: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
         keys, values = self._tensors(payload, call)
-        handed = _pair(self.adapter.fetch_dense(cache, keys, values))
+        handed = pair(self.adapter.fetch_dense(cache, keys, values))
         self._spend(keys, values)
         arrays: dict[str, Any] = {"keys": handed[0], "values": handed[1]}
         if call.as_:
             self.world[call.as_] = HeldArrays(arrays)
         if not look or call.malformed is not None:
             return Observation()
-        copies = {name: self._tensor_bits(f"the fetched {name}", array) for name, array in arrays.items()}
+        copies = {name: self.views.tensor(f"the fetched {name}", array) for name, array in arrays.items()}
         return Observation(
             read=ReadView(copies["keys"], copies["values"]), arrays=copies, state=self._state(cache, look)
         )
@@ -202,13 +211,13 @@ class AdapterSubject:
         mask = self.adapter.mask(cache, call.length, call.phase, call.window, call.array)
         if call.as_:
             self.world[call.as_] = HeldArrays({} if mask is None or isinstance(mask, str) else {"mask": mask})
-        return Observation(mask=self._mask_view(mask) if look else None, state=self._state(cache, look))
+        return Observation(mask=self.views.mask(mask) if look else None, state=self._state(cache, look))
 
     def _trimmed(self, cache: Any, call: Trim, look: bool) -> Observation:
         answer = self.adapter.trim(cache, call.n, call.bypass)
         if type(call.n) is not int:
             return Observation()
-        return Observation(answer=_count(answer), state=self._state(cache, look))
+        return Observation(answer=count(answer), state=self._state(cache, look))
 
     def _again(self, target: HeldRead, call: Call, payload: Payload, look: bool) -> Observation:
         asked = payload if payload.queries.size else target.payload
@@ -217,7 +226,7 @@ class AdapterSubject:
             return Observation()
         if not look:
             return Observation()
-        shown = [self._shown(read, asked) for read in target.reads]
+        shown = [self.views.read(read, asked) for read in target.reads]
         return (
             Observation(layers=tuple(Observation(read=s) for s in shown))
             if target.listed
@@ -239,62 +248,6 @@ class AdapterSubject:
         for read in target.reads:
             self.adapter.settle([self.adapter.attend(read, self.adapter.tensor(queries, dtype), asked.scale)])
 
-    # What is shown.
-
-    def _shown(self, read: Any, payload: Payload) -> ReadView:
-        fetched = show("the fetch", self.adapter.fetched, read)
-        mask = show("the mask", self.adapter.read_mask, read)
-        parts = () if fetched is None else show("the fetch", _pair, fetched)
-        asked = "attend" in self.capabilities and payload.queries.size > 0
-        output = self._attended(read, payload, parts, mask) if asked else None
-        lazy = [part for part in (*parts, mask, output) if not (part is None or isinstance(part, str | Unshown))]
-        show("the read", self.adapter.settle, lazy)
-        keys = self._tensor_bits("the fetched keys", parts[0]) if parts else None
-        values = self._tensor_bits("the fetched values", parts[1]) if parts else None
-        answer = None if output is None else self._tensor_bits("the output", output)
-        return ReadView(keys, values, None if mask is UNSHOWN else self._mask_view(mask), answer)
-
-    def _attended(self, read: Any, payload: Payload, parts: Sequence[Any], mask: Any) -> Any:
-        """Attend; an attention that fails because the mask does not fit is shown by the mask itself (MASK-1)."""
-        queries = self.adapter.tensor(payload.queries, payload.dtype)
-        try:
-            return show("the output", self.adapter.attend, read, queries, payload.scale)
-        except ShowingError:
-            if parts and not isinstance(mask, str | Unshown | None) and self._misfit(mask, parts, payload):
-                return None
-            raise
-
-    def _misfit(self, mask: Any, parts: Sequence[Any], payload: Payload) -> bool:
-        shape = (1, *self.adapter.mask_array(mask).shape)
-        return shape[-1] != parts[0].shape[2] or shape[-2] not in (1, payload.queries.shape[2])
-
-    def _tensor_bits(self, what: str, array: Any) -> Bits:
-        said = show(what, self.adapter.dtype_of, array)
-        if said is not None and said != self.adapter.config.dtype:
-            raise ShowingError(f"{what}: {said} instead of {self.adapter.config.dtype}")
-        return show(what, self.adapter.bits, array)
-
-    def _mask_view(self, mask: Any) -> MaskView:
-        if mask is None:
-            return MaskView("none")
-        if isinstance(mask, str):
-            if mask != "causal":
-                raise ShowingError(f"the mask: {mask!r} is no mask; the only word is 'causal'")
-            return MaskView("causal")
-        array = show("the mask", self.adapter.mask_array, mask)
-        if array.dtype != np.bool_:
-            raise ShowingError(f"the mask: an array of {array.dtype}, not of bool")
-        return MaskView("array", array)
-
-    def _state(self, cache: Any, look: bool) -> StateView | None:
-        return show("the state", self.adapter.show, cache) if look else None
-
-    def _copies(self, arrays: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
-        return {
-            name: np.array(array) if isinstance(array, int | float) else show(name, self.adapter.bits, array)
-            for name, array in arrays.items()
-        }
-
     # Lists of layers.
 
     def _on_list(self, caches: list[Any], call: Call, payload: Payload, look: bool) -> Observation:
@@ -302,7 +255,7 @@ class AdapterSubject:
             return self._append_list(caches, call, payload, look)
         answer = None
         if isinstance(call, Trim):
-            answer = _count(self.adapter.trim_layers(caches, call.n)) if type(call.n) is int else None
+            answer = count(self.adapter.trim_layers(caches, call.n)) if type(call.n) is int else None
         elif isinstance(call, Clone):
             caches = [self.adapter.clone(cache) for cache in caches]
             self.world[call.as_] = HeldList(caches)
@@ -311,7 +264,7 @@ class AdapterSubject:
                 self.adapter.reset(cache)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a list of layers cannot be asked to {call.verb}")
-        return evolve(self._list_shown(caches, look), answer=answer)
+        return evolve(self._layers(caches, look), answer=answer)
 
     def _append_list(self, caches: list[Any], call: Append, payload: Payload, look: bool) -> Observation:
         keys, values = self._tensors(payload, call)
@@ -319,23 +272,12 @@ class AdapterSubject:
         self._spend(keys, values)
         if call.as_:
             self.world[call.as_] = HeldRead(tuple(reads), payload, listed=True)
-        if call.malformed is not None:
+        if not look or call.malformed is not None:
             return Observation()
-        shown = [self._shown(read, payload) if look and not call.unread else None for read in reads]
-        after = self._list_shown(caches, look)
-        return evolve(after, layers=tuple(evolve(o, read=r) for o, r in zip(after.layers, shown, strict=True)))
+        return self.views.layers(caches, [None if call.unread else self.views.read(r, payload) for r in reads])
 
-    def _list_shown(self, caches: list[Any], look: bool) -> Observation:
-        states = [self._state(cache, look) for cache in caches]
-        return Observation(layers=tuple(Observation(state=s) for s in states), state=self._list_state(caches, states))
-
-    def _list_state(self, caches: list[Any], states: Sequence[StateView | None]) -> StateView | None:
-        first = states[0] if states else None
-        if first is None:
-            return None
-        counts = range((first.offset or 0) + 2)
-        flags = [show("can_trim of the list", self.adapter.can_trim_layers, caches, n) for n in counts]
-        return StateView(offset=first.offset, can_trim=None if None in flags else tuple(bool(flag) for flag in flags))
+    def _layers(self, caches: list[Any], look: bool) -> Observation:
+        return self.views.layers(caches, [None] * len(caches)) if look else Observation()
 
 
 _VERBS = {"dense": "dense", "mask": "mask", "trim": "trim", "clone": "clone", "state": "state", "reset": "reset"}
@@ -358,33 +300,4 @@ def _phase(call: Append) -> Phase:
     return "decode" if call.verb == "decode" else "window"
 
 
-def _pair(answer: Any) -> tuple[Any, Any]:
-    """Check that an answer is keys and values."""
-    parts = _parts(answer)
-    if parts is None or len(parts) != 2:
-        raise NonsenseError(f"{_named(answer)} instead of keys and values")
-    return parts[0], parts[1]
-
-
-def _parts(answer: Any) -> Sequence[Any] | None:
-    return cast("Sequence[Any]", answer) if isinstance(answer, tuple | list) else None
-
-
-def _count(answer: Any) -> int | None:
-    """Check that an answer is a whole number, or nothing."""
-    if answer is None:
-        return None
-    try:
-        return index(answer)
-    except TypeError as error:
-        raise NonsenseError(f"the answer {_named(answer)} is no whole number") from error
-
-
-def _named(answer: Any) -> str:
-    if answer is None or isinstance(answer, int | float | str):
-        return repr(answer)
-    parts = _parts(answer)
-    return f"a {type(answer).__name__}" + ("" if parts is None else f" of {len(parts)}")
-
-
-__all__ = ["UNSHOWN", "Adapter", "AdapterSubject", "HeldArrays", "HeldList", "HeldRead", "UnsupportedError"]
+__all__ = ["Adapter", "AdapterSubject", "HeldArrays", "HeldList", "HeldRead", "UnsupportedError"]

@@ -1,0 +1,129 @@
+"""What a subject shows of a cache, a read, a mask or handed-out arrays: the adapter's answers, checked, as observations.
+
+Everything here is asked through ``guard.show``: what cannot be shown, or cannot be what it claims to be (None instead of
+keys and values, another dtype, a mask that is none), is a ``ShowingError`` that names it.
+"""
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from kvlaw.conformance.guard import ShowingError, show
+from kvlaw.conformance.interface import UNSHOWN, Adapter, NonsenseError, Unshown
+from kvlaw.spec.observations import Bits, MaskView, Observation, Payload, ReadView, StateView
+
+
+@frozen
+class Views:
+    """Shows what an adapter's caches answer."""
+
+    adapter: Adapter
+
+    def read(self, read: Any, payload: Payload) -> ReadView:
+        """Show a read: what it fetched, its mask, and its answer to the payload's queries."""
+        fetched = show("the fetch", self.adapter.fetched, read)
+        mask = show("the mask", self.adapter.read_mask, read)
+        parts = () if fetched is None else show("the fetch", pair, fetched)
+        asked = "attend" in self.adapter.capabilities and payload.queries.size > 0
+        output = self._attended(read, payload, parts, mask) if asked else None
+        lazy = [part for part in (*parts, mask, output) if not (part is None or isinstance(part, str | Unshown))]
+        show("the read", self.adapter.settle, lazy)
+        keys = self.tensor("the fetched keys", parts[0]) if parts else None
+        values = self.tensor("the fetched values", parts[1]) if parts else None
+        answer = None if output is None else self.tensor("the output", output)
+        return ReadView(keys, values, None if mask is UNSHOWN else self.mask(mask), answer)
+
+    def _attended(self, read: Any, payload: Payload, parts: Sequence[Any], mask: Any) -> Any:
+        """Attend; an attention that fails because the mask does not fit is shown by the mask itself (MASK-1)."""
+        queries = self.adapter.tensor(payload.queries, payload.dtype)
+        try:
+            return show("the output", self.adapter.attend, read, queries, payload.scale)
+        except ShowingError:
+            if self._misfit(mask, parts, payload):
+                return None
+            raise
+
+    def _misfit(self, mask: Any, parts: Sequence[Any], payload: Payload) -> bool:
+        fetch: tuple[int, ...] = getattr(parts[0], "shape", ()) if parts else ()
+        if mask is None or isinstance(mask, str | Unshown) or len(fetch) != 4:
+            return False
+        shape = (1, *show("the mask", self.adapter.mask_array, mask).shape)
+        return shape[-1] != fetch[2] or shape[-2] not in (1, payload.queries.shape[2])
+
+    def tensor(self, what: str, array: Any) -> Bits:
+        """Show the bits of keys, values or outputs, which must have the dtype of the configuration."""
+        said = show(what, self.adapter.dtype_of, array)
+        if said is not None and said != self.adapter.config.dtype:
+            raise ShowingError(f"{what}: {said} instead of {self.adapter.config.dtype}")
+        return show(what, self.adapter.bits, array)
+
+    def mask(self, mask: Any) -> MaskView:
+        """Show a mask."""
+        if mask is None:
+            return MaskView("none")
+        if isinstance(mask, str):
+            if mask != "causal":
+                raise ShowingError(f"the mask: {mask!r} is no mask; the only word is 'causal'")
+            return MaskView("causal")
+        array = show("the mask", self.adapter.mask_array, mask)
+        if array.dtype != np.bool_:
+            raise ShowingError(f"the mask: an array of {array.dtype}, not of bool")
+        return MaskView("array", array)
+
+    def state(self, cache: Any) -> StateView:
+        """Show a cache's state."""
+        return show("the state", self.adapter.show, cache)
+
+    def arrays(self, arrays: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+        """Copy handed-out arrays."""
+        return {
+            name: np.array(array) if isinstance(array, int | float) else show(name, self.adapter.bits, array)
+            for name, array in arrays.items()
+        }
+
+    def layers(self, caches: Sequence[Any], reads: Sequence[ReadView | None]) -> Observation:
+        """Show a list of layers, with the reads that they made."""
+        states = [self.state(cache) for cache in caches]
+        layers = tuple(Observation(read=r, state=s) for r, s in zip(reads, states, strict=True))
+        return Observation(layers=layers, state=self._together(list(caches), states))
+
+    def _together(self, caches: list[Any], states: Sequence[StateView]) -> StateView | None:
+        if not caches:
+            return None
+        offset = states[0].offset
+        counts = range((offset or 0) + 2)
+        flags = [show("can_trim of the list", self.adapter.can_trim_layers, caches, n) for n in counts]
+        return StateView(offset=offset, can_trim=None if None in flags else tuple(bool(flag) for flag in flags))
+
+
+def pair(answer: Any) -> tuple[Any, Any]:
+    """Check that an answer is keys and values."""
+    parts = _parts(answer)
+    if parts is None or len(parts) != 2:
+        raise NonsenseError(f"{_named(answer)} instead of keys and values")
+    return parts[0], parts[1]
+
+
+def count(answer: Any) -> int | None:
+    """Check that an answer is a whole number, or nothing."""
+    if answer is None:
+        return None
+    try:
+        return index(answer)
+    except TypeError as error:
+        raise NonsenseError(f"the answer {_named(answer)} is no whole number") from error
+
+
+def _parts(answer: Any) -> Sequence[Any] | None:
+    return cast("Sequence[Any]", answer) if isinstance(answer, tuple | list) else None
+
+
+def _named(answer: Any) -> str:
+    if answer is None or isinstance(answer, int | float | str):
+        return repr(answer)
+    parts = _parts(answer)
+    return f"a {type(answer).__name__}" + ("" if parts is None else f" of {len(parts)}")
