@@ -8,9 +8,10 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
+from kvlaw.conformance.pairs import Pair
 from kvlaw.conformance.spec_tools.check import Problem, check
 from kvlaw.conformance.spec_tools.citations import Citation, citations_in, citations_of, read_citations
-from kvlaw.conformance.spec_tools.evidence import Evidence, FailedExample, Fault, Pair, Runs, laws_of, tally
+from kvlaw.conformance.spec_tools.evidence import Evidence, FailedExample, Fault, Runs, laws_of, tally
 from kvlaw.conformance.spec_tools.matrix import HEADINGS, render_matrix, trace_matrix, write_matrix
 from kvlaw.conformance.spec_tools.show import show
 from kvlaw.spec.calls import AppendDecode, Trim
@@ -311,7 +312,7 @@ def test_faults_and_retirement_are_shown(tmp_path: Path) -> None:
     assert "  reference/oracle.py:3  Oracle.append\n  fault counts_twice\n" in plain(
         show("POS-2", clauses, CITATIONS, EVIDENCE)
     )
-    assert "for full · RETIRED in 1.1 · 01-positions.md:" in plain(show("TRIM-9", clauses))
+    assert "for full · RETIRED in 1.1 · 01-positions.md:" in plain(show("TRIM-9", clauses, ()))
     with pytest.raises(SpecError, match="no clause 'POS-9'; POS goes from POS-2 to POS-2"):
         show("POS-9", clauses)
 

@@ -10,6 +10,7 @@ from itertools import groupby
 from attrs import evolve, frozen
 
 from kvlaw.conformance.lockstep import Lockstep
+from kvlaw.reference.oracle import UnknownObjectError
 from kvlaw.spec.calls import Append, AppendDecode, AppendWindow, Call, FetchDense, LookAt, MakeMask, Reset, Trim
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
@@ -41,21 +42,27 @@ def make_pair(how: How, trace: Trace, subject: Subject) -> Pair | None:
     """Play both runs; None if the trace has no second run of this kind."""
     if not _is_tellable(trace) or (how == "rechunked" and any(isinstance(c, Trim) and c.bypass for c in trace.calls)):
         return None
-    one = play(trace.config, [*map(Told, trace.calls), Told(AppendDecode())], subject)
+    one = play_on(trace.config, [*map(Told, trace.calls), Told(AppendDecode())], subject)
     if one.opened != "ok" or not all(step.ok for step in one.steps if step.call is not None and step.call.appends):
         return None
     last = one.steps[-1]
     other = [*_retell(how, trace, last.live_before), Told(AppendDecode(), last.tokens[0])]
-    return Pair(how, one, play(trace.config, other, subject))
+    return Pair(how, one, play_on(trace.config, other, subject))
 
 
-def play(config: Config, calls: Iterable[Told], subject: Subject) -> Run:
-    """Play calls with chosen tokens to their end, whatever the law says of them; look at every step."""
+def play_on(config: Config, calls: Iterable[Told], subject: Subject) -> Run:
+    """Play calls with chosen tokens to their end, whatever the law says of them; look at every step.
+
+    A run whose objects the oracle does not know (a clone that it refuses) ends there.
+    """
     lockstep = Lockstep(subject, "layout", frozenset())
-    lockstep.open(evolve(config, look="every"))
-    for told in calls:
+    opened = lockstep.open(evolve(config, look="every"))
+    for told in () if opened.ends else calls:
         lockstep.tokens = lockstep.tokens if told.first is None else told.first
-        lockstep.step(told.call)
+        try:
+            lockstep.step(told.call)
+        except UnknownObjectError:
+            break
     return lockstep.history()
 
 

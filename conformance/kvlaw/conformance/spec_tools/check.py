@@ -20,6 +20,7 @@ from kvlaw.spec.laws import Law
 from kvlaw.spec.markdown import Fence, Section, anchors, links, sections
 
 Kind = Literal[
+    "unreadable",
     "no law",
     "no example",
     "no rationale",

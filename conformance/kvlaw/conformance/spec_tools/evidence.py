@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
+from kvlaw.conformance.pairs import Pair
 from kvlaw.spec.clauses import Clauses
 from kvlaw.spec.laws import Law
 from kvlaw.spec.records import Run
@@ -16,15 +17,6 @@ from kvlaw.spec.trace import Trace
 
 LawKey: TypeAlias = tuple[str, int]
 """A law: its clause and its place among the laws of that clause, from 0."""
-
-
-@frozen
-class Pair:
-    """Two runs that pair laws compare, and how the second was made from the first (``kvlaw.spec.laws.PAIRS``)."""
-
-    how: str
-    one: Run
-    other: Run
 
 
 @frozen

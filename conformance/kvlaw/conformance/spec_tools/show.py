@@ -9,27 +9,31 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.text import Text
 
-from kvlaw.conformance.spec_tools.citations import Citation
+from kvlaw.conformance.spec_tools.citations import Citation, read_citations
 from kvlaw.conformance.spec_tools.evidence import Evidence
-from kvlaw.spec.clauses import Clause, Clauses
+from kvlaw.spec.clauses import Clause, Clauses, load_clauses
 from kvlaw.spec.laws import Law
 
 
 def show(
-    clause_id: str, clauses: Clauses, citations: Iterable[Citation] = (), evidence: Evidence | None = None
+    clause_id: str,
+    clauses: Clauses | None = None,
+    citations: Iterable[Citation] | None = None,
+    evidence: Evidence | None = None,
 ) -> RenderableType:
     """Lay out one clause.
 
     Args:
         clause_id: ``RING-3``; a retired one is shown as such.
-        clauses: the text.
-        citations: who cites clauses (``read_citations``).
+        clauses: the text; without it the one that came with the package.
+        citations: who cites clauses; without it what ``read_citations`` finds.
         evidence: where planted faults are taken from, if it is there.
 
     Raises:
         SpecError: if there is no such clause; says what there is instead.
     """
-    clause = clauses.find(clause_id.upper())
+    clause = (load_clauses() if clauses is None else clauses).find(clause_id.upper())
+    cited = read_citations() if citations is None else citations
     parts: list[RenderableType] = [*_header(clause), _indented(Markdown(clause.prose.replace("\n", "  \n")))]
     for law in clause.laws:
         parts += [Text(f"\nlaw, {SCOPES[law.scope]}", style="bold"), _indented(Syntax(_law(law), "python"))]
@@ -38,7 +42,7 @@ def show(
     for name, text in (("why", clause.rationale), ("seen in", clause.seen)):
         if text:
             parts += [Text(f"\n{name}", style="bold"), _indented(Markdown(text))]
-    return Group(*parts, *_cited(clause, citations, evidence))
+    return Group(*parts, *_cited(clause, cited, evidence))
 
 
 SCOPES = {"step": "of every step", "trace": "of any two moments of a run", "pair": "of two runs"}

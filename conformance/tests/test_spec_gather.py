@@ -1,0 +1,118 @@
+"""Evidence: examples on the oracle and planted faults on their traces; and that the shipped text can be gathered."""
+
+import io
+from pathlib import Path
+
+from attrs import frozen
+from rich.console import Console
+
+from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.spec_tools.check import Problem
+from kvlaw.conformance.spec_tools.evidence import laws_of, tally
+from kvlaw.conformance.spec_tools.gate import print_check
+from kvlaw.conformance.spec_tools.gather import gather
+from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+from kvlaw.reference.layout import Cache
+from kvlaw.reference.oracle import Profile
+from kvlaw.spec.clauses import Clauses, load_clauses
+from kvlaw.spec.text_form import parse
+from kvlaw.spec.trace import Trace
+
+CHAPTER = """\
+### POS-4: a trim lowers the offset
+level: MUST · since: 1.0 · applies: full, ring · needs: trim
+
+It does.
+
+```law step
+when: call.is_trim and result.ok
+then: after.offset == before.offset - result.answer
+```
+```law pair
+runs: retold
+when: one.steps[-1].ok
+then: set(seen(one.steps[-1].read)) == set(seen(other.steps[-1].read))
+```
+```example
+full ; window 3 ; trim 2 -> 2 and offset 1
+```
+Rationale: honest.
+
+### TRIM-1: a trim drops the newest
+level: MUST · since: 1.0 · applies: full · needs: trim
+
+It does.
+
+```law step
+when: call.is_trim
+then: result.ok
+```
+```example
+full ; window 3 ; trim 2 -> offset 2
+```
+Rationale: honest.
+"""
+
+
+class KeepsTheOffset(Cache):
+    """Answer a trim and drop nothing."""
+
+    def trim(self, count: int, bypass: bool = False) -> int:
+        del bypass
+        return count
+
+
+class KeepsTheOffsetAdapter(ReferenceAdapter):
+    cache_type = KeepsTheOffset
+
+
+@frozen
+class Planted:
+    name: str = "keeps-the-offset"
+    breaks: str = "POS-4"
+    profile: Profile = "core"
+    trace: Trace = parse("full ; window 2 ; trim 1").trace
+
+
+def read(folder: Path) -> Clauses:
+    (folder / "01.md").write_text(CHAPTER, encoding="utf-8")
+    return load_clauses(folder)
+
+
+def test_examples_faults_and_pairs_are_played(tmp_path: Path) -> None:
+    clauses = read(tmp_path)
+    fault = AdapterSubject(KeepsTheOffsetAdapter())
+    evidence = gather(clauses, AdapterSubject(ReferenceAdapter()), [(Planted(), fault)])
+    assert [(f.clause, f.line) for f in evidence.failed_examples] == [("TRIM-1", 30)]
+    assert "the oracle says 1" in evidence.failed_examples[0].message
+    assert evidence.exercised["POS-4"] >= 3
+    (found,) = evidence.faults
+    assert (found.name, found.clause) == ("keeps-the-offset", "POS-4")
+    assert "POS-4" in found.caught_by
+    on_oracle = tally(laws_of(clauses), [evidence.oracle])
+    assert {key: seen.false for key, seen in on_oracle.items()} == {("POS-4", 0): 0, ("POS-4", 1): 0, ("TRIM-1", 0): 0}
+    assert min(seen.applied for seen in on_oracle.values()) > 0
+    on_fault = tally(laws_of(clauses), [found.seen])
+    assert on_fault[("POS-4", 0)].false > 0
+    assert on_fault[("POS-4", 1)].false > 0  # the trimmed token is still seen, the retold run never had it
+    assert on_fault[("TRIM-1", 0)].false == 0
+
+
+def test_the_examples_of_the_shipped_text_hold_on_the_oracle_and_so_do_its_laws() -> None:
+    clauses = load_clauses()
+    evidence = gather(clauses, AdapterSubject(ReferenceAdapter()), [])
+    assert [f"{f.clause}:{f.line} {f.message}" for f in evidence.failed_examples] == []
+    assert {key: seen.example for key, seen in tally(laws_of(clauses), [evidence.oracle]).items() if seen.false} == {}
+
+
+def test_problems_are_printed_one_a_line_and_fail() -> None:
+    console = Console(file=io.StringIO(), width=40)
+    problem = Problem("no law", "01.md:3", "POS-2 has no law at all, said in more than forty columns")
+    assert print_check(console, [problem]) == 1
+    assert console.file.getvalue() == f"{problem}\nspec check: 1 problems\n"  # type: ignore[attr-defined] # a StringIO
+
+
+def test_nothing_out_of_step_is_said_so() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    assert print_check(console, []) == 0
+    assert "text, code, faults and inventory are in step" in console.file.getvalue()  # type: ignore[attr-defined] # as above
