@@ -1,7 +1,7 @@
-"""What a cache, or a list of layers, shows after a call: every number and every column, with the clauses that ask for it.
+"""What a cache, or a list of layers, shows after a call: its numbers and its columns, and the clauses that ask.
 
-``States`` is bound to one configuration and profile.  In ``core`` only what every design owes is expected: the offset and
-bounds on the bytes.
+``States`` is bound to one configuration and profile. In ``core`` only what every design owes is expected: the offset
+and bounds on the bytes.
 """
 
 from attrs import evolve, frozen
@@ -49,7 +49,7 @@ class States:
         return tuple(state + self._columns(model, call, held))
 
     def unchanged(self, model: Model, cited: tuple[str, ...]) -> tuple[Expected, ...]:
-        """Give what a cache shows after a call that changed nothing: what it showed before, by the clauses ``cited``."""
+        """Give what a cache shows after a call that changed nothing: what it showed before."""
         return tuple(evolve(e, clauses=cited) if e.field in _KEPT else e for e in self.after(model, None))
 
     @clause("POS-7", "TRIM-14")

@@ -1,0 +1,90 @@
+"""What is asked of a subject: the tensors of each append, and queries that can be asked again in the same way.
+
+Every append gets queries of its own, whose probes change from turn to turn; a pointer asks for a token that its query
+surely sees.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, evolve, field, frozen
+
+from kvlaw.conformance.stamps import Stamper, spoil
+from kvlaw.reference.expectation import Expectation
+from kvlaw.reference.model import Model
+from kvlaw.reference.oracle import Layers
+from kvlaw.spec.calls import Append, Attend, Call, FetchDense, LookAt
+from kvlaw.spec.config import Config
+from kvlaw.spec.observations import Bits, Payload
+
+_stampers: dict[Config, Stamper] = {}
+_MOST_STAMPERS = 64
+_SPOILT_FROM = (1000, 9000)
+"""Tokens of spoilt appends count from here, so that one that is stored all the same is told apart."""
+
+
+def stamper_of(config: Config) -> Stamper:
+    """Give the stamp tables of a configuration, shared by all traces with the same shapes."""
+    key = evolve(config, kind="full", window=None, sinks=0, look="every", poison=False)
+    if key not in _stampers:
+        if len(_stampers) > _MOST_STAMPERS:
+            _stampers.clear()
+        _stampers[key] = Stamper(key)
+    return _stampers[key]
+
+
+@frozen
+class Asked:
+    """The queries of a read, kept so that it can be asked again in the same way, and what it must answer."""
+
+    queries: Bits
+    pointers: npt.NDArray[np.int64]
+    turn: int
+    expectation: Expectation = field(factory=Expectation)
+
+
+@define
+class Questions:
+    """The questions of one trace: how many were asked, and by name those that can be asked again."""
+
+    stamper: Stamper
+    turn: int = 0
+    kept: dict[str, Asked] = field(factory=dict[str, Asked])
+
+    def ask(self, call: Call, tokens: tuple[int, ...], world: Mapping[str, object]) -> Asked | None:
+        """Choose the queries of an append, or take those of the read that is asked again."""
+        if isinstance(call, Attend | LookAt):
+            return self.kept.get(call.on)
+        if not tokens or not isinstance(call, Append):
+            return None
+        self.turn += 1
+        pointers = self._pointers(call, tokens, world.get(call.on))
+        return Asked(self.stamper.queries(pointers, self.turn, self.turn), pointers, self.turn)
+
+    def _pointers(self, call: Append, tokens: tuple[int, ...], thing: object) -> npt.NDArray[np.int64]:
+        """Choose for each query a token that it surely sees: one of its newest, never below a pinned one."""
+        models = thing.models if isinstance(thing, Layers) else (thing,) if isinstance(thing, Model) else ()
+        bounds = [m.layer.window - m.layer.sinks for m in models if m.layer.window is not None]
+        bounds += [call.window] if call.window is not None else []
+        reach = max(1, min(bounds, default=1 << 30))
+        line = (*(models[0].row.tokens if models else ()), *tokens)
+        start = len(line) - len(tokens)
+        back = [(self.turn * 7 + i * 3) % min(reach, start + i + 1) for i in range(len(tokens))]
+        return np.array([line[start + i - b] for i, b in enumerate(back)], np.int64)
+
+    def payload(self, call: Call, tokens: tuple[int, ...], asked: Asked | None) -> Payload | None:
+        """Make the tensors of a call; None for a call that has none."""
+        queries = asked.queries if asked else np.zeros(0, np.uint16)
+        if tokens:
+            return self.stamper.payload(tokens, queries)
+        if isinstance(call, Append | FetchDense):
+            one = self.stamper.payload((1,), queries)
+            return one if call.malformed else spoil(one, "empty", decode_call=False)
+        dtype, scale = self.stamper.config.dtype, self.stamper.scale
+        return Payload((), queries=queries, dtype=dtype, scale=scale) if asked else None
+
+
+def spoilt_from(tokens: int) -> int:
+    """Give the first id of a spoilt append, far above the next good id ``tokens``."""
+    return next((first for first in _SPOILT_FROM if first > tokens + 100), tokens + 1000)

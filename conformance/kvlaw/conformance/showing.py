@@ -1,0 +1,108 @@
+"""From one observation to what the comparison takes: columns decoded, probes checked, handed-out arrays recognised."""
+
+import numpy as np
+from attrs import define, field, frozen
+
+from kvlaw.conformance.compare import Shown
+from kvlaw.conformance.decode import Columns, Decoder, NonsenseError, handed
+from kvlaw.conformance.probes import check_probes
+from kvlaw.conformance.questions import Asked
+from kvlaw.conformance.stamps import Stamper
+from kvlaw.reference.expectation import Expectation
+from kvlaw.reference.numerics import attention
+from kvlaw.reference.numerics.formats import equal_bits
+from kvlaw.spec.calls import Call, LookAt
+from kvlaw.spec.observations import Observation
+from kvlaw.spec.records import ReadRecord
+
+
+@frozen
+class Exchange:
+    """One call and what came back: on whom (``name``), what is expected, what was observed and what was asked."""
+
+    call: Call | None
+    name: str
+    expectation: Expectation
+    observation: Observation
+    tokens: tuple[int, ...] = ()
+    asked: Asked | None = None
+
+    @property
+    def queries(self) -> int:
+        """Count the queries per head."""
+        return len(self.asked.pointers) if self.asked else len(self.tokens)
+
+
+@frozen
+class Arithmetic:
+    """How many reads were compared with the NumPy model of MLX's arithmetic, and how many differed."""
+
+    reads: int = 0
+    different: int = 0
+
+
+@define
+class Showing:
+    """Decodes the observations of one trace; ``compute`` compares random reads with the NumPy model, bit for bit."""
+
+    stamper: Stamper
+    compute: bool = False
+    arithmetic: Arithmetic = field(factory=Arithmetic)
+    handed: dict[str, tuple[tuple[str, str], ...]] = field(factory=dict[str, tuple[tuple[str, str], ...]])
+
+    def shown(self, exchange: Exchange) -> Shown:
+        """Decode what was observed; an observation that cannot be what it claims to be is nonsense."""
+        observation, decoder = exchange.observation, Decoder(self.stamper)
+        try:
+            read, dense = self._reads(decoder, exchange)
+            after = decoder.state(observation.state)
+            probes = self._probes(exchange) if read is not None and dense is None else None
+        except (NonsenseError, TypeError, ValueError) as error:
+            return Shown(observation, nonsense=str(error))
+        if read is not None:
+            self._compute(exchange, read)
+        return Shown(observation, read, dense, after, self._handed_same(exchange), probes)
+
+    def _reads(self, decoder: Decoder, exchange: Exchange) -> tuple[ReadRecord | None, Columns | None]:
+        view = exchange.observation.read
+        if exchange.expectation.is_dense:
+            arrays = exchange.observation.arrays or {}
+            keys, values = (view.keys, view.values) if view else (arrays.get("keys"), arrays.get("values"))
+            if keys is None or values is None:
+                return None, None
+            columns = decoder.columns(keys, values)
+            width = int(keys.shape[2])
+            return ReadRecord(fetched=columns.ids, width=width, torn=columns.torn) if view else None, columns
+        return (None if view is None else decoder.read(view, exchange.queries)), None
+
+    def _probes(self, exchange: Exchange) -> tuple[tuple[int, str, str], ...] | None:
+        view, asked, sights = exchange.observation.read, exchange.asked, exchange.expectation.sights
+        if view is None or view.output is None or asked is None or not sights:
+            return None
+        return check_probes(self.stamper, view.output, sights, asked.pointers, asked.turn)
+
+    def _handed_same(self, exchange: Exchange) -> bool | None:
+        """Recognise arrays that were handed out before; None the first time that they are shown."""
+        now = handed(exchange.observation)
+        if exchange.call is None or not now:
+            return None
+        made = getattr(exchange.call, "as_", None)
+        if made:
+            self.handed[made] = now
+            return None
+        known = self.handed.get(exchange.name)
+        return known == now if isinstance(exchange.call, LookAt) and known is not None else None
+
+    def _compute(self, exchange: Exchange, read: ReadRecord) -> None:
+        """Compare a random read's output with the NumPy model, over the bytes that were fetched in their order."""
+        view, asked = exchange.observation.read, exchange.asked
+        if not self.compute or self.stamper.config.stamp != "random" or view is None or asked is None:
+            return
+        if view.output is None or view.keys is None or view.values is None or view.mask is None or read.visible is None:
+            return
+        mask = "causal" if view.mask.kind == "causal" else view.mask.array
+        dtype, scale = self.stamper.config.dtype, self.stamper.scale
+        wanted = attention.attend(asked.queries, view.keys, view.values, scale=scale, mask=mask, dtype=dtype)
+        same = wanted.shape == view.output.shape
+        same = same and bool(np.all(equal_bits(wanted, view.output, self.stamper.config.dtype)))
+        self.arithmetic = Arithmetic(self.arithmetic.reads + 1, self.arithmetic.different + (not same))
