@@ -33,6 +33,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "answer": st.integers(-3, 300),
     "sees": st.lists(ids, min_size=1, max_size=3).map(tuple),
     "order": st.lists(ids, min_size=1, max_size=3).map(tuple),
+    "fetches": ids,
     "holds": ids,
     "mask": st.sampled_from(MASKS),
     "can_trim": counts,
@@ -152,6 +153,7 @@ def test_calls(text: str, call: Any) -> None:
         ("sees t1", [Claim("sees", ((1,),))]),
         ("sees t1 | t1..t2 | nothing", [Claim("sees", ((1,), (1, 2), ()))]),
         ("order t9,t2..t4", [Claim("order", ((9, 2, 3, 4),))]),
+        ("fetches t9,t2..t4", [Claim("fetches", (9, 2, 3, 4))]),
         ("holds t5, t2..4 _ _", [Claim("holds", (5, 2, 3, 4, 0, 0))]),
         ("holds nothing", [Claim("holds", ())]),
         ("can_trim 0..3", [Claim("can_trim", (0, 1, 2, 3))]),
@@ -243,6 +245,9 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
         ("full ; decode -> offset -1", "'decode -> offset -1'", "'-1' is no number"),
         ("full ; decode -> mask diagonal", "'decode -> mask diagonal'", "a mask is one of none, causal, array"),
         ("full ; decode -> identity a b", "'decode -> identity a b'", "one word is wanted"),
+        ("full ; dense 3 -> sees t1..t3", "'dense 3 -> sees t1..t3'", "a dense fetch has no queries"),
+        ("full ; dense 3 -> 3 and order t1..t3", "'dense 3 -> 3 and order t1..t3'", "a dense fetch has no queries"),
+        ("full ; dense 3 -> fetches", "'dense 3 -> fetches'", "cannot read the expectation 'fetches'"),
     ],
 )
 def test_the_message_quotes_the_part_that_cannot_be_read(text: str, part: str, message: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from kvlaw.conformance.lockstep import Step
+from kvlaw.spec.claims import OF_COLUMNS, OF_QUERIES
 from kvlaw.spec.records import CacheRecord, ReadRecord, Record
 from kvlaw.spec.text_form import Claim, Written, format_tokens, write_call
 
@@ -43,8 +44,10 @@ def contradicts(claim: Claim, step: Step) -> str | None:
         return None if record.outcome == claim.what else f"{record.outcome} {step.message}".strip()
     if claim.what == "answer":
         return _unequal(record.answer, claim.value)
-    if claim.what in ("sees", "order"):
+    if claim.what in OF_QUERIES:
         return _sees(claim, record.read, ordered=claim.what == "order")
+    if claim.what == "fetches":
+        return _fetches(claim, record.read)
     if claim.what == "mask":
         return _unequal(record.mask or (step.expectation.mask if record.read is None else None), claim.value)
     return _state(claim, record.after, record)
@@ -55,11 +58,10 @@ def _unequal(seen: Any, claimed: Any) -> str | None:
 
 
 def _sees(claim: Claim, read: ReadRecord | None, *, ordered: bool) -> str | None:
-    if read is None:
+    if read is None or read.visible is None:
         return None
-    rows = read.visible if read.visible is not None else tuple((ids,) for ids in read.fetched or ())
     wanted: tuple[tuple[int, ...], ...] = claim.value
-    for row in rows:
+    for row in read.visible:
         told = row[-len(wanted) :] if len(wanted) == 1 else row
         kept = len(told) == len(wanted) and all(
             ids == want if ordered else sorted(ids) == sorted(want) for ids, want in zip(told, wanted, strict=False)
@@ -67,6 +69,11 @@ def _sees(claim: Claim, read: ReadRecord | None, *, ordered: bool) -> str | None
         if not kept:
             return " | ".join(format_tokens(ids) for ids in told)
     return None
+
+
+def _fetches(claim: Claim, read: ReadRecord | None) -> str | None:
+    rows = () if read is None or read.fetched is None else read.fetched
+    return next((format_tokens(ids) for ids in rows if ids != claim.value), None)
 
 
 def _state(claim: Claim, after: CacheRecord | None, _record: Record) -> str | None:
@@ -87,8 +94,8 @@ def _name(written: Written, index: int) -> str:
 
 
 def _words(claim: Claim) -> str:
-    if claim.what in ("sees", "order"):
+    if claim.what in OF_QUERIES:
         return f"{claim.what} " + " | ".join(format_tokens(ids) for ids in claim.value)
-    if claim.what == "holds":
-        return f"holds {format_tokens(claim.value)}"
+    if claim.what in OF_COLUMNS:
+        return f"{claim.what} {format_tokens(claim.value)}"
     return claim.what if claim.value is None else f"{claim.what} {claim.value}"

@@ -1,7 +1,8 @@
 """What a hand-written trace expects behind ``->``: claims, and how tokens and claims are read and written.
 
-    refused | ok | 2 (the answer) | sees t6..t13 | order t9,t2..t8 | holds t9,t2,_ | mask causal | can_trim 0..3
-    offset 13 | columns 8 | size 8 | nbytes 64 | write_index 1 | bytes_per_token 64 | identity full | storage dense
+    refused | ok | 2 (the answer) | sees t6..t13 | order t9,t2..t8 | fetches t9,t2..t8 | holds t9,t2,_ | mask causal
+    can_trim 0..3 | offset 13 | columns 8 | size 8 | nbytes 64 | write_index 1 | bytes_per_token 64 | identity full
+    storage dense
 
 Claims are joined by ``and``.  Tokens are written ``t4``, runs ``t4..t9``, a spare column ``_``, no token at all
 ``nothing``; the sets of several queries are parted by ``|``.
@@ -20,7 +21,9 @@ MOST = 1_000_000
 
 NUMBERS = ("offset", "columns", "size", "nbytes", "write_index", "bytes_per_token")
 MASKS = ("none", "causal", "array")
-CLAIMS = ("refused", "ok", "answer", "sees", "order", "holds", "mask", "can_trim", "identity", "storage", *NUMBERS)
+OF_QUERIES = ("sees", "order")
+OF_COLUMNS = ("fetches", "holds")
+CLAIMS = ("refused", "ok", "answer", *OF_QUERIES, *OF_COLUMNS, "mask", "can_trim", "identity", "storage", *NUMBERS)
 """The claims that may stand after ``->`` (an answer is written as the bare number)."""
 
 
@@ -29,7 +32,8 @@ class Claim:
     """One expectation of a hand-written trace.
 
     ``value`` is a number for ``answer`` and the numbers, a word for mask, identity and storage, a tuple of ids for
-    ``holds``, of counts for ``can_trim``, of one tuple of ids per query for ``sees`` and ``order``, else None.
+    ``fetches`` and ``holds``, of counts for ``can_trim``, of one tuple of ids per query for ``sees`` and ``order``,
+    else None.
     """
 
     what: str
@@ -92,9 +96,8 @@ def _word(text: str, claim: str) -> str:
 
 
 _READERS: dict[str, Callable[[str, str], Any]] = {
-    "sees": _sets,
-    "order": _sets,
-    "holds": _tokens,
+    **dict.fromkeys(OF_QUERIES, _sets),
+    **dict.fromkeys(OF_COLUMNS, _tokens),
     "can_trim": _counts,
     "mask": _mask,
     "identity": _word,
@@ -162,10 +165,10 @@ def _write_claim(claim: Claim) -> str:
             return claim.what
         case "answer":
             return str(claim.value)
-        case "sees" | "order":
+        case what if what in OF_QUERIES:
             return f"{claim.what} {' | '.join(format_tokens(ids) for ids in claim.value)}"
-        case "holds":
-            return f"holds {format_tokens(claim.value)}"
+        case what if what in OF_COLUMNS:
+            return f"{what} {format_tokens(claim.value)}"
         case "can_trim":
             return f"can_trim {_runs(claim.value, '', 'none')}"
         case _:

@@ -18,7 +18,7 @@ import attrs
 from attrs import field, frozen
 
 from kvlaw.spec.calls import CALLS, Call, OpenList
-from kvlaw.spec.claims import CLAIMS, MOST, Claim, format_tokens, parse_claims, parse_tokens, write_claims
+from kvlaw.spec.claims import CLAIMS, MOST, OF_QUERIES, Claim, format_tokens, parse_claims, parse_tokens, write_claims
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.structure import Json, written
 from kvlaw.spec.trace import Trace, TraceError, load
@@ -53,6 +53,7 @@ def parse(text: str) -> Written:
     for part in parts[1:]:
         body, expected = _split(part)
         call, times = parse_call(body)
+        _check_claims(call, expected, part)
         calls += [call] * times
         claims += [()] * (times - 1) + [expected]
     return Written(Trace(parse_config(opening), tuple(calls)), opening_claims, tuple(claims))
@@ -70,6 +71,12 @@ def _split(part: str) -> tuple[str, tuple[Claim, ...]]:
         return body.strip(), parse_claims(expected)
     except TraceError as error:
         raise TraceError(f"{part!r}: {error}") from None
+
+
+def _check_claims(call: Call, claims: Sequence[Claim], part: str) -> None:
+    """Refuse what queries see behind a call that has no queries: such a claim would never be checked."""
+    if call.verb == "dense" and any(claim.what in OF_QUERIES for claim in claims):
+        raise TraceError(f"{part!r}: a dense fetch has no queries; write which columns it fetches: 'fetches t1..t4'")
 
 
 def parse_config(text: str) -> Config:
