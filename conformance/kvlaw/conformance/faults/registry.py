@@ -23,7 +23,7 @@ from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace
 
 Wrong = TypeVar("Wrong", bound=type[Cache] | type[Read] | type[ReferenceAdapter])
-_MODULES = ("positions", "ring", "sight", "masks", "reads", "trims", "owned", "lists", "refusals")
+_MODULES = ("positions", "ring", "sight", "masks", "reads", "trims", "owned", "lists", "refusals", "laws")
 _registered: dict[str, "Fault"] = {}
 
 

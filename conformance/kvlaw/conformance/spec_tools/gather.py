@@ -15,7 +15,7 @@ from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.pairs import Pair, Told, make_pair, play_on
 from kvlaw.conformance.spec_tools.evidence import Evidence, FailedExample, Fault, Runs
 from kvlaw.reference.oracle import Profile
-from kvlaw.spec.calls import AppendDecode, LookAt
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, MakeMask
 from kvlaw.spec.clauses import Clause, Clauses
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.laws import PAIRS
@@ -57,8 +57,9 @@ class Played:
 
     @property
     def charged(self) -> frozenset[str]:
-        """The clauses that are charged with a divergence."""
-        return frozenset(divergence.clause for step in self.steps for divergence in step.divergences)
+        """The clause charged with the first divergence, and those listed beside it (``faults.hunt``)."""
+        found = [divergence for step in self.steps for divergence in step.divergences]
+        return frozenset(found[0].clauses if found else ())
 
 
 def gather(clauses: Clauses, oracle: Subject, faults: Iterable[tuple[Planted, Subject]]) -> Evidence:
@@ -130,7 +131,13 @@ def _play_fault(clauses: Clauses, fault: Planted, subject: Subject) -> Fault:
 
 
 def _longer(trace: Trace) -> tuple[Trace, Trace]:
-    """Go on after the shortest trace: look at all that it made; append once more."""
+    """Go on after the shortest trace: look at all that it made; append what the last mask was for, or a decode."""
     made = [str(name) for call in trace.calls if (name := getattr(call, "as_", None))]
     looks = [LookAt(on=name) for name in (*made, "c0")]
-    return evolve(trace, calls=(*trace.calls, *looks)), evolve(trace, calls=(*trace.calls, AppendDecode(), LookAt()))
+    following: Call = AppendDecode()
+    match trace.calls:
+        case (*_, MakeMask(phase="window", length=length)) if length > 0:
+            following = AppendWindow(length=length)
+        case _:
+            pass
+    return evolve(trace, calls=(*trace.calls, *looks)), evolve(trace, calls=(*trace.calls, following, LookAt()))
