@@ -8,14 +8,15 @@ result.
 import importlib.metadata
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-import attrs
 from attrs import define, evolve, field, frozen
 
 from kvlaw.conformance.corpus import entries_for
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
 from kvlaw.conformance.machines.protocol import ProtocolMachine
@@ -25,6 +26,7 @@ from kvlaw.reference.oracle import Profile
 from kvlaw.spec.clauses import Clause, load_clauses
 from kvlaw.spec.config import Config, Kind
 from kvlaw.spec.contract import CAPABILITIES, Subject
+from kvlaw.spec.trace import Trace
 
 Budget = Literal["quick", "ci", "deep"]
 
@@ -95,9 +97,30 @@ def applicable(clause: Clause, kind: str, capabilities: frozenset[str]) -> str:
     return f"the target lacks {', '.join(lacking)}: {CAPABILITIES[lacking[0]]}" if lacking else ""
 
 
+def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -> str:
+    """Open one plain cache of each kind; say which cannot be opened, and why, or nothing."""
+    for kind in kinds:
+        window = {"window": fixed.get("sinks", 0) + 4} if kind == "ring" else {}
+        config = Config(kind, **{**window, **fixed})
+        observation = subject.open(config)
+        if not observation.ok:
+            return f"a {config.describe()} cache: {observation.message or observation.outcome}"
+    return ""
+
+
+def counted(profile: Profile, kind: str, capabilities: frozenset[str]) -> frozenset[str]:
+    """List the clauses that count for a target of ``kind`` with these capabilities."""
+    chosen = load_clauses().of_profile(profile)
+    return frozenset(c.id for c in chosen.values() if not applicable(c, kind, capabilities))
+
+
+def replay(subject: Subject, profile: Profile, trace: Trace) -> tuple[Step, ...]:
+    """Walk one trace by the clauses that count for its kind."""
+    return Lockstep(subject, profile, counted(profile, trace.config.kind, subject.capabilities)).run(trace)
+
+
 def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) -> Session:
-    chosen = load_clauses().of_profile(plan.profile)
-    ids = frozenset(c.id for c in chosen.values() if not applicable(c, kind, subject.capabilities))
+    ids = counted(plan.profile, kind, subject.capabilities)
     progress = Progress(kind=kind)
 
     def tell(session: Session) -> None:
@@ -148,8 +171,8 @@ def _result(plan: Plan, subject: Subject, sessions: Iterable[Session], failures:
         arithmetic=ArithmeticResult(plan.modelled, compared, different),
         calls=sum(s.calls for s in sessions),
         traces=sum(s.traces for s in sessions),
-        rules={k: v for s in sessions for k, v in s.rules.items()},
-        errors={k: v for s in sessions for k, v in s.errors.items()},
+        rules=dict(sum((s.rules for s in sessions), Counter[str]())),
+        errors=dict(sum((s.errors for s in sessions), Counter[str]())),
         kinds=plan.kinds,
     )
 
@@ -177,7 +200,3 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-FIXABLE = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
-"""The configuration fields that ``--set`` can fix."""

@@ -12,6 +12,8 @@ class ConformanceFailure(AssertionError):  # a failed test, as pytest names them
     """A cache breaks a clause; the subclass names which."""
 
     clause = ""
+    kvlaw_block: str | None = None
+    """What pytest reports instead of a traceback, if it is set."""
 
 
 @cache

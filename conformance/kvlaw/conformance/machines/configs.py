@@ -27,7 +27,7 @@ def configs(draw: st.DrawFn, kind: Kind, capabilities: frozenset[str], fixed: Ma
     dtypes: tuple[DType, ...] = ("bf16", "f16", "f32")
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(SHAPES)))
     if kind == "ring":
-        window = fixed.get("window", draw(st.sampled_from(WINDOWS)))
+        window = fixed.get("window", draw(st.sampled_from(windows(fixed.get("sinks", 0)))))
         config = evolve(config, window=window, sinks=draw(_sinks(window)) if "sinks" in capabilities else 0)
     config = evolve(
         config,
@@ -36,6 +36,11 @@ def configs(draw: st.DrawFn, kind: Kind, capabilities: frozenset[str], fixed: Ma
         poison=draw(st.integers(0, 7)) == 0,
     )
     return evolve(config, **fixed)
+
+
+def windows(sinks: int) -> tuple[int, ...]:
+    """List the windows that have room for so many sinks."""
+    return tuple(w for w in WINDOWS if w > sinks) or (sinks + 1, sinks + 2, sinks + 4)
 
 
 def _sinks(window: int) -> st.SearchStrategy[int]:

@@ -16,7 +16,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+import attrs
 
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interface import Adapter, UnsupportedError
@@ -70,7 +70,7 @@ def _module(name: str) -> Any:
         raise TargetError(f"importing {name} failed: {describe(error)}") from error
 
 
-@frozen
+@attrs.frozen
 class Factory:
     """A class or function that makes caches, and the parameters through which it takes fields."""
 
@@ -78,7 +78,7 @@ class Factory:
     text: str
     mapping: Mapping[str, str]
     arrays: Arrays
-    parameters: Mapping[str, inspect.Parameter] = field(init=False)
+    parameters: Mapping[str, inspect.Parameter] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Read the signature."""
@@ -142,17 +142,16 @@ class Factory:
                 parameter.VAR_KEYWORD,
             )
             if wanted and (name not in given or parameter.kind is parameter.POSITIONAL_ONLY):
+                field = next((field for field, names in ALIASES.items() if name in names), "FIELD")
                 raise TargetError(
-                    f"py:{self.text} wants {name!r}, which is no field of a {layer.kind} cache; "
-                    f"map a field to it (--map FIELD={name}; fields: {', '.join(FIELDS)}), or point to a factory"
+                    f"py:{self.text} wants {name!r}, which is no field of a {layer.kind} cache; map a field to it "
+                    f"(--map {field}={name}; fields are {', '.join(FIELDS)}), or point to a factory of your own"
                 )
 
     def _hint(self, name: str) -> str:
-        likely = next((p for p in ALIASES.get(name, ()) if p in self.parameters), None)
-        named = likely or "PARAMETER"
-        return f"; say by which parameter it does: --map {name}={named}" + (
-            f" (it takes {', '.join(self.parameters)})" if self.parameters else ""
-        )
+        likely = next((p for p in ALIASES.get(name, ()) if p in self.parameters), "PARAMETER")
+        takes = f" (it takes {', '.join(self.parameters)})" if self.parameters else ""
+        return f"; say by which parameter it does: --map {name}={likely}{takes}"
 
 
 def arrays_named(name: str | None) -> Arrays:
@@ -172,7 +171,11 @@ def arrays_named(name: str | None) -> Arrays:
 
 def adapter(text: str, options: Mapping[str, str], mapping: Mapping[str, str]) -> Adapter:
     """Make the adapter of a ``py:`` target."""
-    found = find(text)
+    return adapt(find(text), text, options, mapping)
+
+
+def adapt(found: Any, text: str, options: Mapping[str, str], mapping: Mapping[str, str]) -> Adapter:
+    """Make the adapter of a class, a factory or an ``Adapter``, called ``text`` in messages."""
     if isinstance(found, Adapter):
         return found
     if inspect.isclass(found) and issubclass(found, Adapter):
@@ -213,7 +216,7 @@ def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], An
             except TargetError as error:
                 errors.append(error)
     if not built:
-        raise errors[-1]
+        raise errors[0]
     return tuple(built), next(iter(built.values()))
 
 

@@ -91,6 +91,22 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     return AdapterSubject(made, _seconds(options), text)
 
 
+def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Subject:
+    """Make the subject of an object: a subject itself, an ``Adapter``, a cache class or a factory of caches."""
+    if callable(getattr(found, "apply", None)) and callable(getattr(found, "open", None)):
+        return found() if isinstance(found, type) else found
+    _check("py", options, mapping)
+    from kvlaw.conformance.subjects.python import adapt
+
+    try:
+        made = adapt(found, name.removeprefix("py:"), options, mapping)
+    except TargetError:
+        raise
+    except Exception as error:
+        raise TargetError(f"{name} cannot be run: {describe(error)}") from error
+    return AdapterSubject(made, _seconds(options), name)
+
+
 def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> tuple[Kind, ...]:
     """Say which kinds of cache a target serves; raise ``TargetError`` if it cannot be run."""
     scheme, name = _split(text)
@@ -214,6 +230,7 @@ __all__ = [
     "arithmetic_is_modelled",
     "known_targets",
     "nearest",
+    "open_object",
     "open_target",
     "target_kinds",
 ]

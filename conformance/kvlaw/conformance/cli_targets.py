@@ -1,0 +1,320 @@
+"""The commands that take a target: ``kvlaw check``, ``try`` and ``replay``.
+
+Bad input is a usage error (exit code 2) or a target that could not be run (3), told in one message that names the thing
+and the way out.
+"""
+
+import json
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+from rich.console import Console
+
+from kvlaw.spec.trace import Trace, TraceError
+
+if TYPE_CHECKING:
+    from kvlaw.conformance.check import Report
+    from kvlaw.conformance.failures import Failure
+    from kvlaw.conformance.lockstep import Step
+    from kvlaw.conformance.opening import Opened
+    from kvlaw.conformance.result import CheckResult
+    from kvlaw.reference.oracle import Profile
+
+UNUSABLE, INCOMPLETE = 3, 4
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+class UnusableTargetError(click.ClickException):
+    """The target could not be run (exit code 3)."""
+
+    exit_code = UNUSABLE
+
+    def show(self, file: Any = None) -> None:
+        """Print the reason."""
+        errors.print(f"the target could not be run: {self.message}", style="red", markup=False, soft_wrap=True)
+
+
+@frozen
+class Chosen:
+    """What the options say of a target: ``--set`` and ``--map``."""
+
+    settings: dict[str, Any]
+    mapping: dict[str, str]
+
+    def open(self, target: str) -> "Opened":
+        """Open a target, or end with the message that says why it cannot be."""
+        from kvlaw.conformance.opening import SettingError, open_any
+        from kvlaw.conformance.subjects.errors import TargetError
+
+        try:
+            return open_any(target, self.settings, self.mapping)
+        except SettingError as error:
+            raise click.UsageError(str(error)) from None
+        except TargetError as error:
+            raise UnusableTargetError(str(error)) from None
+
+
+def with_target_options(command: Any) -> Any:
+    """Add ``--set`` and ``--map``."""
+    mapping = click.option(
+        "--map",
+        "mapping",
+        multiple=True,
+        metavar="OURS=THEIRS",
+        help="Pass a configuration field under another name, as in --map window=max_size. May be repeated.",
+    )
+    settings = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Fix a configuration field (window=8) or an option of the target (clone=from_state). May be repeated.",
+    )
+    return settings(mapping(command))
+
+
+def _chosen(settings: tuple[str, ...], mapping: tuple[str, ...]) -> Chosen:
+    named = _pairs(mapping, "--map", "window=max_size")
+    return Chosen(_pairs(settings, "--set", "window=8"), {name: str(value) for name, value in named.items()})
+
+
+def _pairs(items: tuple[str, ...], option: str, example: str) -> dict[str, Any]:
+    pairs: dict[str, Any] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name or not value:
+            raise click.UsageError(f"{option} {item!r}: write NAME=VALUE, as in {option} {example}")
+        if name in pairs:
+            raise click.UsageError(f"{option} {name} is given twice")
+        number = value.removeprefix("-").isdecimal() and value.isascii()
+        pairs[name] = int(value) if number else {"true": True, "false": False}.get(value, value)
+    return pairs
+
+
+profile_option = click.option(
+    "--profile",
+    type=click.Choice(["core", "layout"]),
+    default="core",
+    show_default=True,
+    help="core: what every cache owes its callers. layout: also order, masks and limits, fixed for interchange.",
+)
+
+
+@click.command()
+@click.argument("target")
+@click.option(
+    "--budget",
+    type=click.Choice(["quick", "ci", "deep"]),
+    default="ci",
+    show_default=True,
+    help="How much to play: the stored traces alone, some hundred machine traces more, or thousands.",
+)
+@profile_option
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the machines.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the result as JSON.",
+)
+@click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
+@click.option("--verbose", "-v", is_flag=True, help="List every clause.")
+@with_target_options
+def check(**arguments: Any) -> None:
+    r"""Check TARGET and show which clauses it breaks, each on the shortest trace.
+
+    \b
+    TARGET is one of
+      builtin:mlx_impl.full|ring                                   kvlaw's own caches
+      builtin:mlx_lm.KVCache|RotatingKVCache|ConcatenateKVCache    mlx-lm's caches
+      builtin:oracle                                               the NumPy reference
+      py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
+      fault:NAME            a planted fault (kvlaw faults lists them)
+    """
+    settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
+    _check(**arguments, chosen=_chosen(settings, mapping))
+
+
+def _check(
+    *,
+    target: str,
+    budget: Any,
+    profile: "Profile",
+    seed: int,
+    json_file: Path | None,
+    allow_incomplete: bool,
+    verbose: bool,
+    chosen: Chosen,
+) -> None:
+    from kvlaw.conformance.check import Plan, probe
+    from kvlaw.conformance.check import check as run
+    from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
+
+    opened = chosen.open(target)
+    if trouble := probe(opened.subject, opened.kinds, opened.fixed):
+        raise UnusableTargetError(f"{opened.name} cannot open {trouble}")
+    modelled = arithmetic_is_modelled(opened.subject)
+    console.print(
+        f"checking {opened.name} (profile {profile}, budget {budget}, seed {seed})", style="dim", markup=False
+    )
+    with _progress() as report:
+        plan = Plan(opened.name, opened.kinds, profile, budget, seed, opened.fixed, modelled)
+        result = run(plan, opened.subject, report)
+    if json_file is not None:
+        _write_json(json_file, result)
+    _print(result, opened, verbose=verbose)
+    code = result.exit_code
+    sys.exit(0 if code == INCOMPLETE and allow_incomplete and not result.interrupted else code)
+
+
+@contextmanager
+def _progress() -> Generator["Report"]:
+    """Show what is going on, on a terminal; print nothing elsewhere."""
+    from kvlaw.conformance.check import Progress
+
+    with errors.status("starting") as status:
+
+        def report(progress: Progress) -> None:
+            failed = f", {progress.failures} clauses broken" if progress.failures else ""
+            status.update(f"{progress.kind}: {progress.stage}, {progress.calls} calls{failed}")
+
+        yield report
+
+
+def _write_json(path: Path, result: "CheckResult") -> None:
+    try:
+        path.write_text(json.dumps(result.to_json(), indent=1) + "\n")
+    except OSError as error:
+        errors.print(
+            f"--json {path}: {error.strerror}; the result is shown, but not written", style="red", markup=False
+        )
+
+
+def _print(result: "CheckResult", opened: "Opened", *, verbose: bool) -> None:
+    from kvlaw.conformance.check import replay as walk
+    from kvlaw.conformance.reports.terminal import print_check
+    from kvlaw.conformance.store import save
+
+    def rerun(failure: "Failure") -> "tuple[Step, ...]":
+        try:
+            save(failure)
+        except OSError as error:
+            errors.print(f"{failure.id} is not kept for replay: {error}", style="yellow", markup=False)
+        return walk(opened.subject, plan_profile, failure.trace)
+
+    plan_profile: Any = result.profile
+    print_check(console, result, rerun, verbose=verbose)
+
+
+@click.command("try")
+@click.argument("trace")
+@click.option(
+    "--target",
+    default="builtin:oracle",
+    show_default=True,
+    help="The cache to try it on; without one, the oracle answers.",
+)
+@click.option("--profile", type=click.Choice(["core", "layout"]), default="layout", show_default=True)
+@with_target_options
+def try_(**arguments: Any) -> None:
+    r"""Run one hand-written TRACE and show, step by step, what the law says and what the target shows.
+
+    \b
+    A trace opens with a kind and its configuration, then calls, parted by ';':
+      ring window=8 sinks=2 ; window 12 ; trim 2 -> refused ; decode -> sees t1,t2,t8..t13
+    calls:  decode, window N, dense N, mask N [decode], trim N [bypass], clone as NAME, state as NAME,
+            reset, attend NAME, look NAME, drop NAME, list full + ring window=4 as NAME
+    claims: refused, ok, a number (the answer), sees, order, fetches, holds, mask, offset, columns, size, can_trim
+    """
+    settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
+    _try(**arguments, chosen=_chosen(settings, mapping))
+
+
+def _try(*, trace: str, target: str, profile: "Profile", chosen: Chosen) -> None:
+    from kvlaw.conformance.claims import unkept
+    from kvlaw.spec.text_form import parse
+
+    try:
+        written = parse(trace)
+    except TraceError as error:
+        raise click.UsageError(str(error)) from None
+    opened = chosen.open(target)
+    steps = _walk(opened, written.trace, profile)
+    broken = unkept(written, steps)
+    _show_steps(written.trace, steps, opened.name)
+    for claim in broken:
+        line = f"claim not kept: {claim.call} -> {claim.claimed}; seen: {claim.seen}"
+        console.print(line, style="red", markup=False, soft_wrap=True)
+    sys.exit(1 if broken or any(s.divergences for s in steps) else 0)
+
+
+def _walk(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
+    """Walk a trace, or end with the message that says which call cannot be made."""
+    from kvlaw.conformance.check import replay as walk
+    from kvlaw.reference.oracle import UnknownObjectError
+
+    try:
+        return walk(opened.subject, profile, trace)
+    except UnknownObjectError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
+    from kvlaw.conformance.reports.steps import first_divergence, step_table
+    from kvlaw.spec.clauses import load_clauses
+
+    console.print(step_table(trace, steps, target=f"{target} shows"))
+    divergence = first_divergence(steps)
+    if divergence is not None:
+        title = load_clauses()[divergence.clause].title
+        console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "all_", is_flag=True, help="Replay every stored failure.")
+@click.option("--target", help="Replay on this target instead of the one that is stored.")
+@profile_option
+@with_target_options
+def replay(**arguments: Any) -> None:
+    """Replay stored failures, by file or id (the block of a failure names it)."""
+    settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
+    _replay(**arguments, chosen=_chosen(settings, mapping))
+
+
+def _replay(*, names: tuple[str, ...], all_: bool, target: str | None, profile: "Profile", chosen: Chosen) -> None:
+    stored = list(_stored(names, all_=all_))
+    if not stored:
+        raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
+    failing = 0
+    for identity, stored_target, trace in stored:
+        name = target or stored_target
+        if not name:
+            raise click.UsageError(f"{identity}: the file names no target; use --target")
+        opened = chosen.open(name)
+        steps = _walk(opened, trace, profile)
+        console.print(f"{identity} on {opened.name}", style="bold", markup=False)
+        _show_steps(trace, steps, opened.name)
+        failing += any(s.divergences for s in steps)
+    console.print(f"{failing} of {len(stored)} {'fails' if failing == 1 else 'fail'}")
+    sys.exit(1 if failing else 0)
+
+
+def _stored(names: tuple[str, ...], *, all_: bool) -> Iterator[tuple[str, str, Trace]]:
+    from kvlaw.conformance.store import all_stored, find, load
+
+    try:
+        for path in all_stored() if all_ else [find(name) for name in names]:
+            item = load(path)
+            yield item.id, item.target, item.trace
+    except TraceError as error:
+        raise click.UsageError(str(error)) from None
+
+
+__all__ = ["Chosen", "check", "errors", "replay", "try_"]

@@ -1,0 +1,115 @@
+"""From what a user names to what can be checked: a target, its kinds of cache, and the configuration that is fixed.
+
+A target is named by text (``builtin:mlx_impl.ring``, ``py:acme.cache:RingCache``, or shorter ``acme.cache:RingCache``)
+or given as an object: a subject, an ``Adapter``, a cache class or a factory. Settings that are fields of a
+configuration (``window=8``) are fixed in every trace, the others are options of the target. Whatever is wrong is a
+``SettingError`` or the ``TargetError`` of ``subjects.targets``.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from kvlaw.spec.config import KINDS, Config, Kind
+from kvlaw.spec.contract import Subject
+from kvlaw.spec.structure import TraceError, load
+
+FIXABLE = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
+"""The configuration fields that a setting can fix."""
+NOTHING: Mapping[str, Any] = {}
+
+
+class SettingError(ValueError):
+    """A setting that cannot be: the text names it and says what is possible."""
+
+
+@frozen
+class Opened:
+    """A target that can be checked: under its name, with the kinds that it serves and the fields that are fixed."""
+
+    name: str
+    subject: Subject
+    kinds: tuple[Kind, ...]
+    fixed: dict[str, Any]
+
+
+def open_any(target: Any, settings: Mapping[str, Any] = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Opened:
+    """Open a target by name or as an object; raise ``SettingError`` or ``TargetError``."""
+    fixed = {name: value for name, value in settings.items() if name in FIXABLE}
+    options = {name: str(value) for name, value in settings.items() if name not in FIXABLE}
+    kind = _kind(options, target)
+    named = _named(target) if isinstance(target, str) else name_of(target)
+    subject, kinds = _subject(target, named, options, mapping)
+    return Opened(named, subject, _fitting(named, kinds, kind, fixed), fixed)
+
+
+def _kind(options: dict[str, str], target: Any) -> Kind | None:
+    """Take the kind that is asked for out of the options; a ``py:`` target has to know it, to build an example."""
+    asked = options.get("kind")
+    if asked not in (None, *KINDS):
+        raise SettingError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
+    if isinstance(target, str) and not _named(target).startswith("py:"):
+        options.pop("kind", None)
+    return asked
+
+
+def _named(text: str) -> str:
+    """Give the full name of a target: ``acme.cache:RingCache`` is ``py:acme.cache:RingCache``."""
+    from kvlaw.conformance.subjects.targets import OPTIONS
+
+    scheme, colon, rest = text.partition(":")
+    return f"py:{text}" if colon and rest and scheme not in OPTIONS else text
+
+
+def name_of(target: Any) -> str:
+    """Name an object: by where it can be imported from, else by its type."""
+    importable = inspect.isclass(target) or inspect.isroutine(target)
+    known: Any = target if importable else target.__class__
+    path = f"{known.__module__}:{known.__qualname__}"
+    return f"py:{path}" if importable and "<" not in path else f"{path} (an object)"
+
+
+def _subject(
+    target: Any, named: str, options: Mapping[str, str], mapping: Mapping[str, str]
+) -> tuple[Subject, tuple[Kind, ...]]:
+    from kvlaw.conformance.subjects.targets import open_object, open_target, target_kinds
+
+    if isinstance(target, str):
+        return open_target(named, options, mapping), target_kinds(named, options, mapping)
+    subject = open_object(target, named, options, mapping)
+    return subject, getattr(subject, "kinds", KINDS)
+
+
+def _fitting(named: str, kinds: tuple[Kind, ...], kind: Kind | None, fixed: Mapping[str, Any]) -> tuple[Kind, ...]:
+    """Keep the kinds that are asked for and that can have the fixed fields."""
+    if kind is not None and kind not in kinds:
+        raise SettingError(f"kind={kind}: {named} serves {', '.join(kinds)} only")
+    rings = "window" in fixed or "sinks" in fixed
+    left: tuple[Kind, ...] = tuple(k for k in kinds if (kind is None or k == kind) and not (rings and k == "full"))
+    if not left:
+        raise SettingError(f"{_written(fixed)}: only a ring has a window and sinks, and {named} is checked as full")
+    for known in left:
+        _check(known, fixed)
+    return left
+
+
+def _check(kind: Kind, fixed: Mapping[str, Any]) -> None:
+    """Refuse values that no configuration can have."""
+    sinks = fixed.get("sinks", 0)
+    window = fixed.get("window", sinks + 1 if kind == "ring" and type(sinks) is int else None)
+    try:
+        config = load(Config, {"kind": kind, **fixed, **({} if window is None else {"window": window})}, "--set")
+    except TraceError as error:
+        raise SettingError(str(error)) from None
+    if config.problem:
+        raise SettingError(f"{_written(fixed)}: {config.problem}")
+
+
+def _written(fixed: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in fixed.items())
+
+
+__all__ = ["FIXABLE", "Opened", "SettingError", "name_of", "open_any"]

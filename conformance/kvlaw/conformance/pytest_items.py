@@ -1,0 +1,174 @@
+"""A check as plain pytest items, one per clause, in a vendor's own suite.
+
+    # tests/test_conformance.py
+    from kvlaw.conformance import conformance_tests
+
+    test_ring = conformance_tests("acme.cache:RingCache", kind="ring", window=8)
+
+gives ``test_ring[TRIM-4]`` and so on: passed, failed with the clause's failure block, or skipped with the reason (not
+applicable, never exercised), and ``test_ring[verdict]``, which fails unless the verdict is *conformant*. The check is
+made once per process, when the first of its items runs; with xdist use ``--dist loadgroup`` or ``loadfile``, or each
+worker makes it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from attrs import define, evolve, field
+
+from kvlaw.spec.clauses import load_clauses
+
+if TYPE_CHECKING:
+    from kvlaw.conformance.opening import Opened
+    from kvlaw.conformance.result import CheckResult, ClauseResult
+
+VERDICT = "verdict"
+_WIDTH = 110
+
+
+def conformance_tests(
+    target: Any = None,
+    *,
+    profile: str = "core",
+    budget: str = "ci",
+    seed: int = 0,
+    allow_incomplete: bool = False,
+    mapping: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Callable[..., None]:
+    """Make the tests of a target, to be assigned to a name that pytest collects.
+
+    Args:
+        target: a name as ``kvlaw check`` takes it (``acme.cache:RingCache`` means ``py:acme.cache:RingCache``), or the
+            object: a cache class, a factory, an ``Adapter``. None: ``--kvlaw-target`` gives it.
+        profile: ``core`` or ``layout``.
+        budget: ``quick``, ``ci`` or ``deep``.
+        seed: the seed of the machines.
+        allow_incomplete: let ``[verdict]`` pass although a MUST clause was never exercised.
+        mapping: our field to the parameter by which a factory takes it, as ``{"window": "max_size"}``.
+        settings: fields that are fixed in every trace (``window=8``), and options of the target (``kind="ring"``).
+    """
+    suite = Suite(target, profile, budget, seed, allow_incomplete, dict(mapping or {}), settings)
+
+    def test(kvlaw_run: "Suite", kvlaw_item: str) -> None:
+        __tracebackhide__ = True
+        kvlaw_run.judge(kvlaw_item)
+
+    test.kvlaw_suite = suite  # type: ignore[attr-defined] # the mark by which the plugin knows the function
+    return test
+
+
+@define
+class Suite:
+    """One target under one set of options; checks it once."""
+
+    target: Any
+    profile: str
+    budget: str
+    seed: int
+    allow_incomplete: bool
+    mapping: dict[str, str]
+    settings: dict[str, Any]
+    _variants: dict[tuple[object, ...], "Suite"] = field(
+        factory=dict[tuple[object, ...], "Suite"], init=False, eq=False
+    )
+    _made: "tuple[CheckResult, Opened] | None" = field(default=None, init=False, eq=False)
+
+    def chosen(self, config: pytest.Config) -> "Suite":
+        """Give this suite under the options of the command line; the same one each time."""
+        names = ("target", "profile", "budget", "seed")
+        said = {name: config.getoption(f"kvlaw_{name}", None) for name in names}
+        given = {name: value for name, value in said.items() if value is not None}
+        return self._variants.setdefault(tuple(given.items()), evolve(self, **given))
+
+    def items(self) -> list[str]:
+        """List the ids of the items: the clauses of the profile, and the verdict."""
+        return [*load_clauses().of_profile(self.profile), VERDICT]
+
+    def judge(self, item: str) -> None:
+        """Pass, fail or skip one item."""
+        __tracebackhide__ = True
+        result, opened = self._checked()
+        if result.interrupted:
+            raise KeyboardInterrupt
+        if item == VERDICT:
+            self._verdict(result)
+            return
+        clause = next(r for r in result.clauses if r.clause.id == item)
+        if clause.outcome == "not applicable":
+            pytest.skip(f"not applicable: {clause.why}")
+        if clause.outcome == "not exercised":
+            pytest.skip(f"not exercised: its situation never arose within budget {result.budget}")
+        if clause.outcome == "fail":
+            _fail(clause, result, opened)
+
+    def _checked(self) -> "tuple[CheckResult, Opened]":
+        __tracebackhide__ = True
+        if self._made is None:
+            self._made = self._check()
+        return self._made
+
+    def _check(self) -> "tuple[CheckResult, Opened]":
+        from kvlaw.conformance.check import Plan, check, probe
+        from kvlaw.conformance.opening import SettingError, open_any
+        from kvlaw.conformance.subjects.targets import TargetError, arithmetic_is_modelled
+
+        __tracebackhide__ = True
+        if self.target is None:
+            pytest.fail("no target: name one in conformance_tests(...) or with --kvlaw-target", pytrace=False)
+        try:
+            opened = open_any(self.target, self.settings, self.mapping)
+        except (SettingError, TargetError) as error:
+            pytest.fail(f"the target could not be run: {error}", pytrace=False)
+        if trouble := probe(opened.subject, opened.kinds, opened.fixed):
+            pytest.fail(f"the target could not be run: {opened.name} cannot open {trouble}", pytrace=False)
+        profile, budget = cast("Any", self.profile), cast("Any", self.budget)
+        modelled = arithmetic_is_modelled(opened.subject)
+        plan = Plan(opened.name, opened.kinds, profile, budget, self.seed, opened.fixed, modelled)
+        return check(plan, opened.subject), opened
+
+    def _verdict(self, result: "CheckResult") -> None:
+        """Fail unless the verdict is conformant, or incomplete and that is allowed."""
+        __tracebackhide__ = True
+        failed = " ".join(r.clause.id for r in result.failed)
+        missing = " ".join(r.clause.id for r in result.open if r.clause.level == "MUST")
+        if failed:
+            pytest.fail(f"violations: {result.target} breaks {failed} (profile {result.profile})", pytrace=False)
+        if missing and not self.allow_incomplete:
+            pytest.fail(f"incomplete: never exercised within budget {result.budget}: {missing}", pytrace=False)
+
+
+def _fail(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> None:
+    """Raise the failure class of a clause, with the failure block as its text."""
+    from kvlaw.conformance.failures import failure_class
+
+    __tracebackhide__ = True
+    failure = failure_class(clause.clause.id)(_blocks(clause, result, opened))
+    failure.kvlaw_block = str(failure)
+    raise failure
+
+
+def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> str:
+    """Print the failure block of each kind of cache, and keep the failure for ``kvlaw replay``."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    from kvlaw.conformance.check import replay
+    from kvlaw.conformance.reports.terminal import failure_block
+    from kvlaw.conformance.store import save
+
+    text = StringIO()
+    console = Console(file=text, width=_WIDTH, color_system=None, highlight=False)
+    for failure in clause.failures:
+        try:
+            save(failure)
+        except OSError as error:
+            console.print(f"{failure.id} is not kept for replay: {error}", markup=False)
+        steps = replay(opened.subject, cast("Any", result.profile), failure.trace)
+        console.print(failure_block(failure, steps))
+    return text.getvalue()
+
+
+__all__ = ["VERDICT", "Suite", "conformance_tests"]
