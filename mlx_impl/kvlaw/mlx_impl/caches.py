@@ -117,7 +117,7 @@ class Cache(ABC):
             layout = admit(keys, values, layout, decode=True)
         geometry = self._geometry
         plain = window is None and not as_array
-        mask = None if plain else decode_mask(geometry, _window_argument(window), as_array=as_array)
+        mask = None if plain else decode_mask(geometry, _window_argument(window), as_array)
         return Read(self._append(decode_plan(geometry), keys, values, layout, mask), mask, layout, 1)
 
     @clause("POS-2", "READ-1", "VIS-2", "VIS-8")
@@ -132,10 +132,15 @@ class Cache(ABC):
         Raises:
             CacheError: if arrays or window are refused; then nothing has changed.
         """
-        layout = admit(keys, values, self._layout)
+        layout = self._layout
+        if layout is None or not layout.fits_window(keys, values):
+            layout = admit(keys, values, layout)
         length = keys.shape[2]
-        mask = window_mask(self._geometry, length, _window_argument(window), as_array=as_array)
-        return Read(self._append(window_plan(self._geometry, length), keys, values, layout, mask), mask, layout, length)
+        geometry = self._geometry
+        if window is not None:
+            window = _window_argument(window)
+        mask = window_mask(geometry, length, window, as_array)
+        return Read(self._append(window_plan(geometry, length), keys, values, layout, mask), mask, layout, length)
 
     @clause("READ-6", "READ-7", "READ-8", "OWN-5")
     def fetch_dense(self, keys: mx.array, values: mx.array) -> tuple[Keys, Values]:
@@ -149,7 +154,8 @@ class Cache(ABC):
         layout = self._layout
         if layout is not None and layout.fits_decode(keys, values):
             return self._append(decode_plan(self._geometry), keys, values, layout, None).dense()
-        layout = admit(keys, values, layout)
+        if layout is None or not layout.fits_window(keys, values):
+            layout = admit(keys, values, layout)
         length = keys.shape[2]
         plan = decode_plan(self._geometry) if length == 1 else window_plan(self._geometry, length)
         return self._append(plan, keys, values, layout, None).dense()
@@ -192,9 +198,9 @@ class Cache(ABC):
         if phase == "decode":
             if length != 1:
                 raise CountError(f"a decode mask for length {length}", "a decode appends exactly 1 per row", "ERR-4")
-            return hand_out(decode_mask(self._geometry, window, as_array=as_array))
+            return hand_out(decode_mask(self._geometry, window, as_array))
         if phase == "window":
-            return hand_out(window_mask(self._geometry, length, window, as_array=as_array))
+            return hand_out(window_mask(self._geometry, length, window, as_array))
         raise CountError(f"a mask for phase {phase!r}", "the phases are 'decode' and 'window'", "MASK-1")
 
     # -- trim, clone, state -------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What an append accepts: keys ``[B, H, L, Dk]`` and values ``[B, H, L, Dv]`` of one floating dtype.
 
-The first append fixes a cache's ``Layout``; later ones must agree with it in all but L.  ``Layout.fits_decode`` is the
-hot path, a handful of comparisons; ``admit`` is the slow one and finds the reason for a refusal.
+The first append fixes a cache's ``Layout``; later ones must agree with it in all but L.  Its
+``fits_decode`` and ``fits_window`` are the hot path, a handful of comparisons; ``admit`` finds the reason of a refusal.
 """
 
 from typing import cast
@@ -16,6 +16,8 @@ FLOATS = (mx.bfloat16, mx.float16, mx.float32)
 """The dtypes that are stored as they are."""
 
 Shape = tuple[int, ...]
+
+Array = mx.array
 
 
 def _keys_step(layout: "Layout") -> Shape:
@@ -47,12 +49,37 @@ class Layout:
     def fits_decode(self, keys: mx.array, values: mx.array) -> bool:
         """Say whether the arrays are one position per row of this layout."""
         return (
-            type(keys) is mx.array
-            and type(values) is mx.array
+            type(keys) is Array
+            and type(values) is Array
             and keys.shape == self.keys_step
             and values.shape == self.values_step
             and keys.dtype == self.dtype
             and values.dtype == self.dtype
+        )
+
+    def fits_window(self, keys: mx.array, values: mx.array) -> bool:
+        """Say whether the arrays are the same number of positions per row of this layout."""
+        if type(keys) is not Array or type(values) is not Array or keys.ndim != 4:
+            return False
+        length = keys.shape[2]
+        return (
+            length > 0
+            and keys.shape == (self.batch, self.heads, length, self.key_dim)
+            and values.shape == (self.batch, self.heads, length, self.value_dim)
+            and keys.dtype == self.dtype
+            and values.dtype == self.dtype
+        )
+
+    def fits_queries(self, queries: mx.array, length: int) -> bool:
+        """Say whether ``queries`` are ``[batch, a multiple of heads, length, key_dim]`` of this dtype."""
+        if type(queries) is not Array or queries.dtype != self.dtype:
+            return False
+        shape = queries.shape
+        return (
+            len(shape) == 4
+            and shape == (self.batch, shape[1], length, self.key_dim)
+            and shape[1] > 0
+            and shape[1] % self.heads == 0
         )
 
     def describe(self) -> str:

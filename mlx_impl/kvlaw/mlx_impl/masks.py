@@ -1,13 +1,13 @@
 """Which fetched columns a query sees: None (all), ``"causal"`` (all up to its own), or a boolean array.
 
-A mask is built from the geometry *before* its append and holds for the read of it.  ``decode_mask`` and
-``window_mask`` decide in integers whether an array is needed at all and describe it as a value; the array itself is
-built once and leased by every layer that asks while anyone still holds the lease.
+A mask is built from the geometry *before* its append and holds for the read of it.  Whether an array is needed, and
+which, is decided in integers (``DecodeShape``, ``WindowShape``); the array is built once and leased by every layer that
+stands at the same place, for as long as anyone holds the lease.
 
 Array masks have the query axis and the fetch axis only, ``[L, S]``, and so meet scores ``[B, H, L, S]``.
 """
 
-from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Literal
 from weakref import WeakValueDictionary
 
@@ -18,39 +18,24 @@ from kvlaw.mlx_impl.geometry import Geometry
 from kvlaw.spec.cite import clause
 
 
-class Lease(ABC):
-    """An array mask as a value: equal leases mean the same array, and ``lease`` makes them one object."""
-
-    array: mx.array
-
-    @abstractmethod
-    def build(self) -> mx.array:
-        """Build the array: bool ``[L, S]``, True where the query sees the column."""
-
-
-Mask = Lease | Literal["causal"] | None
-"""What a read holds: nothing hidden, plain causal, or a leased array."""
-
-
 @attrs.frozen(cache_hash=True)
-class DecodeLease(Lease):
+class DecodeShape:
     """``[1, width]`` in physical order: the ring begins at column ``oldest`` and its newest ``bound`` are seen."""
 
     width: int
     oldest: int
     bound: int
-    array: mx.array = attrs.field(init=False, eq=False)
 
     @clause("MASK-10")
     def build(self) -> mx.array:
         """Rank the columns from the oldest, and see the newest ``bound``."""
         columns = mx.arange(self.width)[None]
-        age_rank = (columns + (self.width - self.oldest)) % self.width if self.oldest else columns
-        return age_rank >= self.width - self.bound
+        rank = (columns + (self.width - self.oldest)) % self.width if self.oldest else columns
+        return rank >= self.width - self.bound
 
 
 @attrs.frozen(cache_hash=True)
-class WindowLease(Lease):
+class WindowShape:
     """``[length, history + length]`` in temporal order: query i stands at column ``history + i``.
 
     It sees the first ``pinned`` columns and the newest ``bound - pinned``; all up to its own if ``bound`` is None.
@@ -60,7 +45,6 @@ class WindowLease(Lease):
     length: int
     bound: int | None
     pinned: int
-    array: mx.array = attrs.field(init=False, eq=False)
 
     @clause("VIS-2", "VIS-9")
     def build(self) -> mx.array:
@@ -74,49 +58,71 @@ class WindowLease(Lease):
         return past & (near | (columns < self.pinned) if self.pinned else near)
 
 
-_leases: WeakValueDictionary[Lease, Lease] = WeakValueDictionary()
+@attrs.frozen(eq=False)
+class Lease:
+    """An array mask, bool ``[L, S]``, that several reads may hold."""
+
+    array: mx.array
 
 
-def lease(mask: Lease) -> Lease:
-    """Return the one lease that equals ``mask`` and still lives, or build its array."""
-    held = _leases.get(mask)
-    if held is None:
-        object.__setattr__(mask, "array", mask.build())
-        _leases[mask] = held = mask
-    return held
+Shape = DecodeShape | WindowShape | Literal["causal"] | None
+Mask = Lease | Literal["causal"] | None
+"""What a read holds: nothing hidden, plain causal, or a leased array."""
+
+_leases: WeakValueDictionary[DecodeShape | WindowShape, Lease] = WeakValueDictionary()
 
 
-@clause("MASK-2", "MASK-5", "MASK-6", "MASK-11", "MASK-12")
-def decode_mask(geometry: Geometry, window: int | None, *, as_array: bool = False) -> Mask:
+@clause("MASK-12")
+def decode_mask(geometry: Geometry, window: int | None, as_array: bool) -> Mask:
     """Return the mask of a decode at ``geometry``: None unless ``window`` hides something, or the array is wanted.
 
     Raises:
         WindowError: if the geometry cannot honour ``window``.
     """
-    bound = geometry.bound(window)
-    width = geometry.decode_width
-    hides = bound is not None and width > bound
-    if not hides and not as_array:
-        return None
-    return lease(DecodeLease(width, geometry.decode_oldest if hides else 0, bound if hides and bound else width))
+    return _lease(decode_shape(geometry, window, as_array))
 
 
-@clause("MASK-3", "MASK-5", "MASK-7", "MASK-11", "MASK-12")
-def window_mask(geometry: Geometry, length: int, window: int | None, *, as_array: bool = False) -> Mask:
+@clause("MASK-12")
+def window_mask(geometry: Geometry, length: int, window: int | None, as_array: bool) -> Mask:
     """Return the mask of a window of ``length`` at ``geometry``: causal unless a query reaches past its bound.
 
     Raises:
         WindowError: if the geometry cannot honour ``window``.
     """
-    bound = geometry.bound(window)
-    history = geometry.history
-    hides = bound is not None and history + length > bound
-    if not hides and not as_array:
-        return "causal"
-    pinned = geometry.pinned if hides else 0
-    return lease(WindowLease(history, length, bound if hides else None, pinned))
+    return _lease(window_shape(geometry, length, window, as_array))
 
 
 def hand_out(mask: Mask) -> Literal["causal"] | mx.array | None:
     """Return what a caller may keep: an array of its own, so that writing to it changes no lease (OWN-6)."""
     return mask.array[...] if isinstance(mask, Lease) else mask
+
+
+@lru_cache(maxsize=256)
+@clause("MASK-2", "MASK-5", "MASK-6", "MASK-11")
+def decode_shape(geometry: Geometry, window: int | None, as_array: bool) -> Shape:
+    """Decide on the mask of a decode."""
+    bound = geometry.bound(window)
+    width = geometry.decode_width
+    if bound is not None and width > bound:
+        return DecodeShape(width, geometry.decode_oldest, bound)
+    return DecodeShape(width, 0, width) if as_array else None
+
+
+@lru_cache(maxsize=256)
+@clause("MASK-3", "MASK-5", "MASK-7", "MASK-11")
+def window_shape(geometry: Geometry, length: int, window: int | None, as_array: bool) -> Shape:
+    """Decide on the mask of a window."""
+    bound = geometry.bound(window)
+    history = geometry.history
+    if bound is not None and history + length > bound:
+        return WindowShape(history, length, bound, geometry.pinned)
+    return WindowShape(history, length, None, 0) if as_array else "causal"
+
+
+def _lease(shape: Shape) -> Mask:
+    if not isinstance(shape, DecodeShape | WindowShape):
+        return shape
+    lease = _leases.get(shape)
+    if lease is None:
+        _leases[shape] = lease = Lease(shape.build())
+    return lease

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 import mlx.core as mx
 
-from kvlaw.mlx_impl.geometry import Plan, columns_index
+from kvlaw.mlx_impl.geometry import Index, Plan, columns_index
 from kvlaw.spec.cite import clause
 
 AXIS = 2
@@ -87,23 +87,21 @@ class DensePlanes:
             held = DensePlanes(self.keys[...], self.values[...])  # array objects of our own: a write rebinds only these
             held.keys[plan.write] = keys
             held.values[plan.write] = values
-        return held, held.fetch(plan)
+        return held, held if plan.fetch is None else held.at(plan.fetch)
 
     @staticmethod
     def begin(plan: Plan, keys: Keys, values: Values) -> tuple["DensePlanes", "DensePlanes"]:
         """Carry out the first ``plan`` of an empty cache."""
         held = DensePlanes(_lay_out(None, plan, keys), _lay_out(None, plan, values))
-        return held, held.fetch(plan)
+        return held, held if plan.fetch is None else held.at(plan.fetch)
 
-    def fetch(self, plan: Plan) -> "DensePlanes":
-        """Take the columns that ``plan`` fetches."""
-        index = plan.fetch
-        return self if index is None else DensePlanes(self.keys[index], self.values[index])
+    def at(self, index: Index) -> "DensePlanes":
+        """Take a range of columns."""
+        return DensePlanes(self.keys[index], self.values[index])
 
     def first(self, columns: int) -> "DensePlanes":
         """Take the first ``columns`` columns."""
-        index = columns_index(0, columns)
-        return DensePlanes(self.keys[index], self.values[index])
+        return self.at(columns_index(0, columns))
 
     def dense(self) -> tuple[Keys, Values]:
         """Return keys and values as arrays that belong to the caller."""

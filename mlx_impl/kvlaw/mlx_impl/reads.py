@@ -6,7 +6,6 @@ A ``Read`` can be attended any number of times.  It holds planes that nobody cha
 
 from typing import Literal
 
-import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.errors import DTypeError, ShapeError
@@ -16,14 +15,18 @@ from kvlaw.mlx_impl.planes import Keys, Planes, Values
 from kvlaw.spec.cite import clause
 
 
-@attrs.frozen(eq=False, repr=False)
 class Read:
     """One append, ready to be attended by queries ``[B, Hq, L, Dk]``, ``Hq`` a multiple of the KV heads."""
 
-    _planes: Planes
+    __slots__ = ("_layout", "_mask", "_planes", "length")
+
     _mask: Mask
-    _layout: Layout
-    length: int
+
+    def __init__(self, planes: Planes, mask: Mask, layout: Layout, length: int) -> None:
+        self._planes = planes
+        self._mask = mask
+        self._layout = layout
+        self.length = length
 
     def __repr__(self) -> str:
         keys = self.keys
@@ -55,22 +58,21 @@ class Read:
             ShapeError: if queries or sinks have another shape.
             DTypeError: if queries have another dtype than the fetched keys, or sinks are no floating array.
         """
-        self._check(queries)
+        if not self._layout.fits_queries(queries, self.length):
+            raise self._misfit(queries)
         if sinks is not None:
             _check_sinks(sinks, queries.shape[1])
         mask = self._mask
         return self._planes.attend(queries, scale, mask.array if isinstance(mask, Lease) else mask, sinks)
 
-    def _check(self, queries: object) -> None:
+    def _misfit(self, queries: object) -> DTypeError | ShapeError:
+        """Say why ``queries`` do not fit."""
         layout = self._layout
+        kind = queries.dtype if isinstance(queries, mx.array) else type(queries).__name__
         if not isinstance(queries, mx.array) or queries.dtype != layout.dtype:
-            kind = queries.dtype if isinstance(queries, mx.array) else type(queries).__name__
-            raise DTypeError(f"queries of {kind}", f"an mx.array of {layout.dtype} is needed", "READ-9")
-        shape = queries.shape
-        fits = len(shape) == 4 and shape[0] == layout.batch and shape[2] == self.length and shape[3] == layout.key_dim
-        if not fits or shape[1] % layout.heads or not shape[1]:
-            needed = f"[{layout.batch}, a multiple of {layout.heads}, {self.length}, {layout.key_dim}]"
-            raise ShapeError(f"queries of shape {shape}", f"the shape is {needed}", "READ-9")
+            return DTypeError(f"queries of {kind}", f"an mx.array of {layout.dtype} is needed", "READ-9")
+        needed = f"[{layout.batch}, a multiple of {layout.heads}, {self.length}, {layout.key_dim}]"
+        return ShapeError(f"queries of shape {queries.shape}", f"the shape is {needed}", "READ-9")
 
 
 def _check_sinks(sinks: object, heads: int) -> None:

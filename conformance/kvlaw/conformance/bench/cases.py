@@ -7,7 +7,7 @@ side by side would show MLX's scheduler, not the caches.)  mlx-lm's step is what
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import attrs
 import mlx.core as mx
@@ -17,9 +17,8 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache
 from kvlaw.mlx_impl import Cache, FullCache, RingCache
 from kvlaw.mlx_impl.mlx_lm import DropIn
 
-# mlx's stub of `eval` and mlx-lm have no types
-evaluate: Callable[[mx.array], None] = mx.eval  # pyright: ignore[reportUnknownMemberType]
-scaled_dot_product_attention: Callable[..., mx.array] = base.scaled_dot_product_attention  # pyright: ignore[reportUnknownMemberType]
+evaluate = cast("Callable[[mx.array], None]", vars(mx)["eval"])  # mlx's stub leaves its arguments untyped
+attend = cast("Callable[..., mx.array]", vars(base)["scaled_dot_product_attention"])  # as does mlx-lm
 
 LAYERS = 16
 HEADS = 4
@@ -110,7 +109,7 @@ def _duck(caches: list[Any], window: int | None) -> Runner:
         mask = caches[0].make_mask(x.shape[2], return_array=False, window_size=window)
         for cache in caches:
             keys, values = cache.update_and_fetch(x, below)
-            x, below = scaled_dot_product_attention(x, keys, values, cache=cache, scale=SCALE, mask=mask), x
+            x, below = attend(x, keys, values, cache=cache, scale=SCALE, mask=mask), x
         return x
 
     return Runner(step, _trim(caches))
