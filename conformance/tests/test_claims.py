@@ -48,3 +48,15 @@ def test_a_decode_fetches_in_physical_order() -> None:
 
 def test_every_row_of_a_fetch_is_compared() -> None:
     assert claims_not_kept("full batch=2 ; dense 2 -> fetches t1,t2") == []
+
+
+@pytest.mark.parametrize("claim", ["1", "refused", "offset 6", "holds t1..t6"])
+def test_a_refused_call_answers_nothing_but_shows_its_state(claim: str) -> None:
+    found = claims_not_kept(f"ring window=4 ; window 6 ; trim 1 -> {claim}")
+    assert [(u.claimed, u.seen.split()[0]) for u in found] == ([("answer 1", "refused")] if claim == "1" else [])
+
+
+@pytest.mark.parametrize("claim", ["sees t1..t2", "order t1..t2", "mask none"])
+def test_a_refused_append_sees_nothing(claim: str) -> None:
+    found = claims_not_kept(f"full ; window 2 ; decode malformed=lengths -> {claim}")
+    assert [u.claimed for u in found] == [claim]

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from kvlaw.conformance.lockstep import Step
 from kvlaw.spec.claims import OF_COLUMNS, OF_QUERIES
-from kvlaw.spec.records import CacheRecord, ReadRecord, Record
+from kvlaw.spec.records import CacheRecord, ReadRecord
 from kvlaw.spec.text_form import Claim, Written, format_tokens, write_call
 
 
@@ -37,11 +37,18 @@ def unkept(written: Written, steps: tuple[Step, ...]) -> list[Unkept]:
     return found
 
 
+_ANSWERED = ("answer", "fetches", "mask", *OF_QUERIES)
+"""Claims about what a call answers: one that is not carried out answers nothing."""
+
+
 def contradicts(claim: Claim, step: Step) -> str | None:
     """Say what was seen instead of what is claimed; None if the claim is kept or the thing was not observed."""
     record = step.record
+    came = f"{record.outcome} {step.message}".strip()
     if claim.what in ("refused", "ok"):
-        return None if record.outcome == claim.what else f"{record.outcome} {step.message}".strip()
+        return None if record.outcome == claim.what else came
+    if claim.what in _ANSWERED and record.outcome != "ok":
+        return came
     if claim.what == "answer":
         return _unequal(record.answer, claim.value)
     if claim.what in OF_QUERIES:
@@ -50,7 +57,7 @@ def contradicts(claim: Claim, step: Step) -> str | None:
         return _fetches(claim, record.read)
     if claim.what == "mask":
         return _unequal(record.mask or (step.expectation.mask if record.read is None else None), claim.value)
-    return _state(claim, record.after, record)
+    return _state(claim, record.after)
 
 
 def _unequal(seen: Any, claimed: Any) -> str | None:
@@ -76,7 +83,7 @@ def _fetches(claim: Claim, read: ReadRecord | None) -> str | None:
     return next((format_tokens(ids) for ids in rows if ids != claim.value), None)
 
 
-def _state(claim: Claim, after: CacheRecord | None, _record: Record) -> str | None:
+def _state(claim: Claim, after: CacheRecord | None) -> str | None:
     if after is None:
         return None
     if claim.what == "holds":
