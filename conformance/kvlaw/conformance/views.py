@@ -1,6 +1,6 @@
-"""What a subject shows of a cache, a read, a mask or handed-out arrays: the adapter's answers, checked, as observations.
+"""What a subject shows of caches, reads, masks and handed-out arrays: an adapter's answers, checked, as observations.
 
-Everything here is asked through ``guard.show``: what cannot be shown, or cannot be what it claims to be (None instead of
+Everything is asked through ``guard.show``: what cannot be shown, or cannot be what it claims to be (None instead of
 keys and values, another dtype, a mask that is none), is a ``ShowingError`` that names it.
 """
 

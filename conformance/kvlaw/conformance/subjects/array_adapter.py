@@ -94,6 +94,11 @@ class ArrayAdapter(Adapter):
         return tuple(plane.shape[:2]) == (c.batch, c.kv_heads) and plane.shape[3] in (c.head_dim, c.value_dim)
 
 
+def shown(example: Any, *names: str) -> frozenset[str]:
+    """List which numbers and words a cache shows; an attribute of that name may also be something else."""
+    return frozenset(n for n in names if isinstance(plain(example, n), str if n in WORDS else int | np.integer))
+
+
 def plain(owner: Any, name: str) -> Any:
     """Read an attribute, calling it if it is a method without arguments; None if it is not there."""
     try:

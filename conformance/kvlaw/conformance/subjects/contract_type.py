@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from kvlaw.conformance.interface import UNSHOWN
-from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain
+from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain, shown
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import Config, LayerSpec
@@ -43,7 +43,7 @@ class ContractAdapter(ArrayAdapter):
         super().__init__(arrays, make)
         self.takes_window = takes(example.append_window, "window")
         self.takes_array = takes(example.append_window, "as_array")
-        self.shows = frozenset(n for n in (*NUMBERS, *WORDS, "columns") if plain(example, n) is not None)
+        self.shows = shown(example, *NUMBERS, *WORDS, "columns")
         able = {brings for method, brings in CALLS.items() if callable(getattr(example, method, None))}
         able |= {"phases", "attend", "mask"} | self.shows
         able |= {"window_argument"} if self.takes_window else set()

@@ -17,7 +17,7 @@ import numpy as np
 from attrs import frozen
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
-from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain
+from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain, shown
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.conformance.subjects.contract_type import takes
 from kvlaw.spec.calls import Phase
@@ -71,8 +71,7 @@ class DuckAdapter(ArrayAdapter):
         able |= {"clone"} if clone or callable(getattr(example, "clone", None)) else set()
         able |= {"state"} if hasattr(example, "state") else set()
         able |= {"planes", "columns"} if self._has_planes(example) else set()
-        able |= {"columns"} if plain(example, "columns") is not None else set()
-        self.shows = frozenset(n for n in (*NUMBERS, *WORDS) if plain(example, n) is not None) | able
+        self.shows = shown(example, *NUMBERS, *WORDS, "columns") | able
         self.capabilities = self.shows - {"write_index"}
 
     def _has_planes(self, example: Any) -> bool:

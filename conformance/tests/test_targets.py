@@ -1,0 +1,339 @@
+"""Targets by name: what can be opened, which kinds it serves, and what is said of a target that cannot be run."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.faults.registry import load_faults
+from kvlaw.conformance.lockstep import Lockstep, Step
+from kvlaw.conformance.subjects import canary
+from kvlaw.conformance.subjects.targets import (
+    TargetError,
+    arithmetic_is_modelled,
+    known_targets,
+    open_target,
+    target_kinds,
+)
+from kvlaw.reference.oracle import Profile
+from kvlaw.spec.clauses import load_clauses
+from kvlaw.spec.contract import Subject
+from kvlaw.spec.text_form import parse
+
+EXAMPLES = Path(__file__).parent / "vendor_examples"
+NUMPY = {"array": "numpy"}
+
+
+@pytest.fixture(autouse=True)
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the examples be imported, as a vendor's own modules are."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+
+def walk(subject: Subject, text: str, profile: Profile = "core") -> tuple[Step, ...]:
+    return Lockstep(subject, profile, frozenset(load_clauses().of_profile(profile).by_id)).run(parse(text).trace)
+
+
+def visible(step: Step) -> Any:
+    assert step.record.read is not None
+    return step.record.read.visible
+
+
+# Names.
+
+
+def test_every_builtin_opens_and_serves_its_kinds() -> None:
+    kinds = {target: target_kinds(target) for target in known_targets()}
+    assert kinds == {
+        "builtin:oracle": ("full", "ring"),
+        "builtin:mlx_impl.full": ("full",),
+        "builtin:mlx_impl.ring": ("ring",),
+        "builtin:mlx_lm.KVCache": ("full",),
+        "builtin:mlx_lm.RotatingKVCache": ("ring",),
+        "builtin:mlx_lm.ConcatenateKVCache": ("full",),
+    }
+    for target, serves in kinds.items():
+        subject = open_target(target)
+        assert isinstance(subject, AdapterSubject)
+        assert (subject.name, subject.kinds) == (target, serves)
+
+
+def test_a_fault_opens_by_name() -> None:
+    name, fault = min(load_faults().items())
+    assert open_target(f"fault:{name}").capabilities
+    assert target_kinds(f"fault:{name}") == fault.kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (
+            "builtin:mlx_impl.rink",
+            ["'builtin:mlx_impl.rink'", "did you mean 'mlx_impl.ring'?", "builtin:mlx_lm.KVCache"],
+        ),
+        ("mlx_impl.ring", ["did you mean 'builtin:mlx_impl.ring'?"]),
+        ("acme.cache:RingCache", ["did you mean 'py:acme.cache:RingCache'?"]),
+        ("bultin:oracle", ["did you mean 'builtin'?"]),
+        ("", ["unknown target ''", "py:module:attribute"]),
+        ("py:", ["unknown target 'py:'"]),
+        ("py:numpy_caches", ["write py:module:attribute"]),
+        ("py:numpy_caches:", ["write py:module:attribute"]),
+        ("py:numpy_cashes:Ring", ["no module 'numpy_cashes'", "PYTHONPATH"]),
+        ("py:numpy_caches:Rign", ["has no 'Rign'", "did you mean 'Ring'?"]),
+        ("py:broken_import:Ring", ["importing broken_import failed", "a_module_that_nobody_has"]),
+        ("py:leaving_import:Ring", ["importing leaving_import failed", "sys.exit('not today')"]),
+        ("py:hostile:answer", ["py:hostile:answer is a int", "a class, a factory or an Adapter"]),
+        ("py:hostile:Nobody", ["makes a Nobody without update_and_fetch", "Adapter"]),
+        ("py:hostile:Unbuildable", ["building py:hostile:Unbuildable", "OSError: no room"]),
+        ("py:hostile:Needy", ["wants 'pool'", "--map FIELD=pool"]),
+        ("py:numpy_caches:Ring", ["wants 'max_size'", "--map window=max_size"]),
+        ("fault:no-such-fault", ["unknown fault 'no-such-fault'", "kvlaw faults"]),
+    ],
+)
+def test_a_target_that_cannot_be_run_is_named_with_a_way_out(text: str, named: list[str]) -> None:
+    with pytest.raises(TargetError) as caught:
+        open_target(text, NUMPY if text.startswith("py:") else {})
+    for word in named:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "mapping", "named"),
+    [
+        ("builtin:oracle", {"arary": "numpy"}, {}, ["no option 'arary'", "clone, seconds"]),
+        ("py:numpy_caches:Growing", {"arary": "numpy"}, {}, ["no option 'arary'", "did you mean 'array'?"]),
+        ("py:numpy_caches:Growing", {"array": "torch"}, {}, ["array=torch", "mlx and numpy"]),
+        ("py:numpy_caches:Growing", {**NUMPY, "kind": "rign"}, {}, ["kind=rign", "full, ring"]),
+        ("py:numpy_caches:Growing", {**NUMPY, "kind": "ring"}, {}, ["takes no window", "--map window="]),
+        ("py:numpy_caches:Growing", {**NUMPY, "clone": "copy"}, {}, ["clone=copy", "deepcopy"]),
+        ("py:numpy_caches:Growing", {**NUMPY, "seconds": "soon"}, {}, ["seconds=soon"]),
+        ("py:numpy_caches:Growing", {**NUMPY, "seconds": "0"}, {}, ["seconds=0"]),
+        ("py:numpy_caches:Ring", NUMPY, {"windw": "max_size"}, ["no field 'windw'", "did you mean 'window'?"]),
+        ("py:numpy_caches:Ring", NUMPY, {"window": "maxsize"}, ["takes no 'maxsize'", "did you mean 'max_size'?"]),
+        ("py:numpy_caches:Ring", {**NUMPY, "kind": "full"}, {"window": "max_size"}, ["makes rings"]),
+        ("builtin:oracle", {}, {"window": "max_size"}, ["only py: targets map fields"]),
+    ],
+)
+def test_options_and_mappings_that_are_wrong_are_named(
+    text: str, options: dict[str, str], mapping: dict[str, str], named: list[str]
+) -> None:
+    with pytest.raises(TargetError) as caught:
+        open_target(text, options, mapping)
+    for word in named:
+        assert word in str(caught.value)
+
+
+# Foreign caches.
+
+
+RING: dict[str, Any] = {"options": NUMPY, "mapping": {"window": "max_size"}}
+
+
+def test_a_numpy_ring_is_driven_by_its_duck_type_and_keeps_the_core_law() -> None:
+    subject = open_target("py:numpy_caches:Ring", **RING)
+    assert target_kinds("py:numpy_caches:Ring", **RING) == ("ring",)
+    assert subject.capabilities == frozenset(
+        {
+            "dense",
+            "mask",
+            "window_argument",
+            "as_array",
+            "trim",
+            "can_trim",
+            "reset",
+            "clone",
+            "planes",
+            "columns",
+            "nbytes",
+        }
+    )
+    calls = (
+        "window 6 as r1 ; decode ; window 2 w=3 ; attend r1 ; clone as c1 ; decode on c1 ; dense 2 as d1 ; decode ; "
+        "look d1 ; trim 1 ; mask 2 array ; reset ; window 2 ; trim 1 ; decode x4 ; decode w=2"
+    )
+    steps = walk(subject, f"ring window=4 batch=2 ; {calls}")
+    assert not steps[-1].divergences
+    assert len(steps) == 20
+    assert visible(steps[1])[0] == ((1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6))
+    assert visible(steps[2])[1] == ((4, 5, 6, 7),)
+    assert visible(steps[3])[0] == ((6, 7, 8), (7, 8, 9))
+    assert steps[10].record.answer == 0, "the ring has wrapped: nothing is dropped"
+    assert steps[-1].record.read is not None
+    assert steps[-1].record.read.output is None, "a cache without attention is not attended"
+
+
+def test_a_ring_without_masks_gets_those_of_a_runtime() -> None:
+    subject = open_target("py:numpy_caches:MasklessRing", **RING)
+    assert not subject.capabilities & {"mask", "window_argument", "as_array"}
+    steps = walk(subject, "ring window=3 ; window 5 ; decode ; window 2 ; decode")
+    assert not steps[-1].divergences
+    assert visible(steps[1])[0] == ((1,), (1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 5))
+    assert visible(steps[3])[0] == ((5, 6, 7), (6, 7, 8))
+    assert walk(subject, "ring window=3 ; decode w=2")[-1].record.outcome == "unsupported"
+
+
+def test_a_growing_cache_with_nothing_else() -> None:
+    subject = open_target("py:numpy_caches:Growing", NUMPY)
+    assert target_kinds("py:numpy_caches:Growing", NUMPY) == ("full",)
+    assert subject.capabilities == {"dense"}
+    steps = walk(subject, "full dtype=f16 ; window 3 ; decode ; dense 2 as d1 ; decode ; look d1")
+    assert not steps[-1].divergences
+    assert visible(steps[1])[0] == ((1,), (1, 2), (1, 2, 3))
+    assert walk(subject, "full ; decode ; trim 1")[-1].record.outcome == "unsupported"
+    copied = open_target("py:numpy_caches:Growing", {**NUMPY, "clone": "deepcopy"})
+    steps = walk(copied, "full ; window 2 ; clone as c1 ; decode on c1 ; decode")
+    assert not steps[-1].divergences
+    assert visible(steps[-1])[0] == ((1, 2, 4),)
+
+
+def test_a_near_miss_is_told_from_the_law() -> None:
+    steps = walk(open_target("py:numpy_caches:ForgetfulRing", **RING), "ring window=3 ; decode x3")
+    assert steps[-1].divergences[0].expected == "sees t1..t3"
+    assert steps[-1].divergences[0].observed == "sees t2..t3"
+    steps = walk(
+        open_target("py:numpy_caches:SharingRing", **RING),
+        "ring window=2 ; window 2 ; decode as r1 ; decode ; attend r1",
+    )
+    assert (steps[-1].divergences[0].clause, steps[-1].divergences[0].observed) == ("OWN-1", "sees t3..t4")
+
+
+def test_a_factory_gets_the_fields_that_it_takes() -> None:
+    subject: Any = open_target("py:numpy_caches:make", NUMPY)
+    assert subject.kinds == ("full", "ring")
+    assert not walk(subject, "ring window=5 dtype=f32 batch=2 kv_heads=3 D=64 Dv=96 ; decode")[-1].divergences
+    assert subject.world["c0"].asked == ("ring", 5, 64, 96, 3, 2, np.dtype(np.float32))
+    assert not walk(subject, "full ; decode")[-1].divergences
+    assert subject.world["c0"].asked[:2] == ("full", None)
+    assert target_kinds("py:numpy_caches:make", {**NUMPY, "kind": "ring"}) == ("ring",)
+
+
+def test_a_field_that_a_factory_does_not_take_is_unsupported() -> None:
+    subject = open_target("py:numpy_caches:Ring", **RING)
+    assert walk(subject, "ring window=4 sinks=1")[-1].record.outcome == "unsupported"
+    assert walk(subject, "full")[-1].record.outcome == "unsupported"
+    assert walk(subject, "ring window=0")[-1].record.outcome == "refused"
+
+
+def test_a_cache_with_our_contract_is_told_decode_from_window() -> None:
+    subject = open_target("py:contract_cache:Named", NUMPY)
+    assert subject.capabilities == {"phases", "attend", "mask", "trim", "can_trim"}
+    calls = "window 3 ; window 1 ; decode as r1 ; trim 2 ; decode ; attend r1 ; decode malformed=two"
+    steps = walk(subject, f"full dtype=f32 ; {calls}")
+    assert not steps[-1].divergences
+    assert visible(steps[3])[0] == ((1, 2, 3, 4, 5),)
+    assert visible(steps[5])[0] == ((1, 2, 3, 6),)
+    assert steps[4].record.answer == 2
+    assert steps[-1].record.refused
+    assert "decode appends one position" in steps[-1].message
+    assert "READ-3" in steps[1].exercised
+
+
+def test_our_own_caches_are_recognised_by_their_contract() -> None:
+    subject: Any = open_target("py:kvlaw.mlx_impl:RingCache", {"array": "mlx"})
+    assert subject.kinds == ("ring",)
+    assert {"phases", "bypass", "sinks", "planes", "attend", "identity"} <= subject.capabilities
+    steps = walk(subject, "ring window=4 sinks=1 ; window 6 ; decode x2 ; trim 1 ; window 3", "layout")
+    assert not steps[-1].divergences
+    assert len(steps) == 6
+
+
+def test_mlx_lms_caches_are_driven_alike_by_import() -> None:
+    subject: Any = open_target(
+        "py:mlx_lm.models.cache:RotatingKVCache",
+        {"array": "mlx", "clone": "deepcopy"},
+        {"window": "max_size", "sinks": "keep"},
+    )
+    assert subject.kinds == ("ring",)
+    assert "sinks" in subject.capabilities
+    assert walk(subject, "ring window=4 sinks=1 ; window 4 ; window 2")[-1].divergences[0].clause == "VIS-9"
+    assert not walk(subject, "ring window=4 ; window 6 ; decode x3 ; clone as c1 ; decode on c1")[-1].divergences
+
+
+@pytest.mark.parametrize("attribute", ["TapeAdapter", "tape"])
+def test_an_adapter_is_used_as_it_is(attribute: str) -> None:
+    subject: Any = open_target(f"py:own_adapter:{attribute}")
+    assert (subject.kinds, subject.capabilities) == (("full",), {"size", "clone"})
+    steps = walk(subject, "full batch=2 ; window 2 ; decode ; clone as c1 ; decode on c1")
+    assert not steps[-1].divergences
+    assert visible(steps[-1])[1] == ((1, 2, 3, 4),)
+
+
+# Hostile caches.
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "named"),
+    [
+        ("Raises", "refused", "RuntimeError: the pool is empty"),
+        ("Hangs", "error", "no answer within 0.2 s"),
+        ("Nothing", "error", "None instead of keys and values"),
+        ("Three", "error", "a tuple of 3 instead of keys and values"),
+        ("Lists", "error", "the fetched keys: a list instead of a NumPy array"),
+        ("WrongShape", "ok", "keys have shape [1, 2, 1, 64], not [1, 1, S, 64]"),
+        ("WrongDtype", "error", "the fetched keys: f32 instead of bf16"),
+        ("NotANumber", "ok", "sees _"),
+        ("Torn", "ok", "value of head 0 is t2's"),
+        ("Short", "ok", "but 1 values"),
+        ("Leaves", "error", "sys.exit(3)"),
+        ("BadNumber", "error", "nbytes is nan, no whole number"),
+    ],
+)
+def test_a_hostile_cache_is_a_result_and_the_next_trace_is_judged(name: str, outcome: str, named: str) -> None:
+    subject = open_target(f"py:hostile:{name}", {**NUMPY, "seconds": "0.2"})
+    steps = walk(
+        subject, "full kv_heads=1 groups=1 ; decode ; decode ; decode" if name == "WrongShape" else "full ; decode x3"
+    )
+    assert steps[2].record.outcome == outcome
+    divergence = steps[2].divergences[0]
+    assert named in f"{steps[2].message} {divergence.observed}"
+    assert len(steps) == 3, "the trace ends at its first divergence"
+    assert not walk(subject, "full ; decode")[-1].divergences, "the next trace is judged as if nothing had happened"
+
+
+def test_the_users_interrupt_ends_it_all() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        walk(open_target("py:hostile:Interrupts", NUMPY), "full ; decode x2")
+
+
+def test_a_cache_that_prints_leaves_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not walk(open_target("py:hostile:Prints", NUMPY), "full ; decode x3")[-1].divergences
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "appending\n" * 2)
+
+
+def test_a_trim_that_answers_nonsense_is_an_error() -> None:
+    steps = walk(open_target("py:hostile:BadTrim", NUMPY), "full ; decode ; trim 1")
+    assert steps[-1].record.outcome == "error"
+    assert "'all of it' is no whole number" in steps[-1].message
+
+
+# Without MLX.
+
+
+def test_numpy_caches_are_checked_without_importing_mlx() -> None:
+    script = (
+        "import sys\n"
+        "from kvlaw.conformance.subjects.targets import open_target, arithmetic_is_modelled\n"
+        "from kvlaw.conformance.lockstep import Lockstep\n"
+        "from kvlaw.spec.text_form import parse\n"
+        "subject = open_target('py:numpy_caches:Ring', {'array': 'numpy'}, {'window': 'max_size'})\n"
+        "trace = parse('ring window=4 ; window 6 ; decode').trace\n"
+        "steps = Lockstep(subject, 'core', frozenset({'VIS-1', 'VIS-2'})).run(trace)\n"
+        "assert not steps[-1].divergences and not arithmetic_is_modelled(subject)\n"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] in ('mlx', 'mlx_lm')), len(steps))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=EXAMPLES, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[] 3", done.stderr
+
+
+def test_whose_arithmetic_is_modelled() -> None:
+    modelled = canary.arithmetic_is_modelled()
+    assert arithmetic_is_modelled(open_target("builtin:oracle"))
+    assert arithmetic_is_modelled(open_target("builtin:mlx_impl.ring")) == modelled
+    assert arithmetic_is_modelled(open_target("builtin:mlx_lm.KVCache")) == modelled
+    assert not arithmetic_is_modelled(open_target("py:numpy_caches:Growing", NUMPY))
+    assert not arithmetic_is_modelled(open_target("py:own_adapter:tape"))

@@ -1,0 +1,116 @@
+# ruff: noqa: BLE001, PGH003, SIM105, T201
+# type: ignore # foreign code has no types
+"""Growing NumPy caches that do one hostile thing each, from their second append on."""
+
+import sys
+import time
+
+import numpy as np
+from numpy_caches import Growing
+
+
+class Hostile(Growing):
+    def update_and_fetch(self, keys, values):
+        fetched = super().update_and_fetch(keys, values)
+        return self.spoil(*fetched) if self.offset > keys.shape[2] else fetched
+
+    def spoil(self, keys, values):
+        return keys, values
+
+
+class Raises(Hostile):
+    def spoil(self, keys, values):
+        raise RuntimeError("the pool\nis empty")
+
+
+class Hangs(Hostile):
+    def spoil(self, keys, values):
+        while True:
+            try:
+                time.sleep(30)
+            except Exception:  # swallows whatever it can
+                pass
+
+
+class Nothing(Hostile):
+    def spoil(self, keys, values):
+        return None
+
+
+class Three(Hostile):
+    def spoil(self, keys, values):
+        return keys, values, 0
+
+
+class Lists(Hostile):
+    def spoil(self, keys, values):
+        return keys.tolist(), values.tolist()
+
+
+class WrongShape(Hostile):
+    def spoil(self, keys, values):
+        return keys.swapaxes(1, 2), values.swapaxes(1, 2)
+
+
+class WrongDtype(Hostile):
+    def spoil(self, keys, values):
+        return keys.astype(np.float32), values.astype(np.float32)
+
+
+class NotANumber(Hostile):
+    def spoil(self, keys, values):
+        return keys * np.array(np.nan, keys.dtype), values
+
+
+class Torn(Hostile):
+    def spoil(self, keys, values):
+        return keys, values[:, :, ::-1]
+
+
+class Short(Hostile):
+    def spoil(self, keys, values):
+        return keys, values[:, :, 1:]
+
+
+class Leaves(Hostile):
+    def spoil(self, keys, values):
+        sys.exit(3)
+
+
+class Interrupts(Hostile):
+    def spoil(self, keys, values):
+        raise KeyboardInterrupt
+
+
+class Prints(Hostile):
+    def spoil(self, keys, values):
+        print("appending")
+        return keys, values
+
+
+class BadNumber(Growing):
+    @property
+    def nbytes(self):
+        return 1 << 20 if self.offset < 2 else float("nan")
+
+
+class BadTrim(Growing):
+    def trim(self, n):
+        return "all of it"
+
+
+class Unbuildable(Growing):
+    def __init__(self):
+        raise OSError("no room")
+
+
+class Needy(Growing):
+    def __init__(self, pool):
+        super().__init__()
+
+
+class Nobody:
+    """No cache at all."""
+
+
+answer = 42

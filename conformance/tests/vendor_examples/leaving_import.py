@@ -1,0 +1,5 @@
+# ruff: noqa: T201
+import sys
+
+print("loading")
+sys.exit("not today")
