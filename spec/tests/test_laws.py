@@ -7,7 +7,19 @@ from attrs import evolve
 
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, Trim
 from kvlaw.spec.config import Config
-from kvlaw.spec.laws import HELPERS, Law, LawError, Unobserved, narrower, newest, queries, same_in, seen, window_of
+from kvlaw.spec.laws import (
+    HELPERS,
+    Law,
+    LawError,
+    Unobserved,
+    all_see,
+    narrower,
+    newest,
+    queries,
+    same_in,
+    seen,
+    window_of,
+)
 from kvlaw.spec.records import CacheRecord, ReadRecord, Record, Run, compared, same
 
 RING = Config("ring", window=4, sinks=1)
@@ -214,6 +226,24 @@ def test_newest() -> None:
     assert newest((1, 2, 3, 4, 5), 3, sinks=1) == (1, 4, 5)
     assert newest((1, 2), 3, sinks=1) == (1, 2)
     assert newest((1, 2, 3), 0) == ()
+
+
+def read_of(*rows: tuple[tuple[int, ...], ...]) -> ReadRecord:
+    return ReadRecord(visible=rows)
+
+
+def test_all_see() -> None:
+    # a window append of 2 at offset 2, in any order; W = 3: positions 0..2 and 1..3
+    live = (1, 2, 3, 4)
+    right = ((3, 1, 2), (2, 3, 4))
+    assert all_see(read_of(right, right), live, 2, 3)
+    assert not all_see(read_of(right, ((1, 2, 3), (1, 2, 3, 4))), live, 2, 3)
+    assert not all_see(read_of(right), live, 2, 4)
+    assert not all_see(read_of(((2, 3), (2, 3, 4))), live, 2, 3)
+    assert all_see(read_of(((1, 2, 3), (1, 2, 3, 4))), live, 2, None)
+    assert all_see(read_of(((1, 2, 3), (1, 3, 4))), live, 2, 3, 1)
+    with pytest.raises(Unobserved):
+        all_see(ReadRecord(), live, 2, 3)
 
 
 def test_narrower() -> None:

@@ -55,6 +55,11 @@ def window_of(live: Tokens, position: int, window: int | None, sinks: int = 0) -
     return set(live[:sinks]) | set(live[max(sinks, position + 1 - (window - sinks)) : position + 1])
 
 
+def all_see(read: ReadRecord | None, live: Tokens, offset: int, window: int | None, sinks: int = 0) -> bool:
+    """Tell whether every query of every row sees exactly ``window_of`` its position; the first stands at ``offset``."""
+    return all(set(ids) == window_of(live, offset + q, window, sinks) for _, q, ids in queries(read))
+
+
 def narrower(window: int | None, argument: int | None) -> int | None:
     """Combine a cache's window and a window argument: the smaller one counts, None bounds nothing."""
     bounds = [w for w in (window, argument) if w is not None]
@@ -68,6 +73,7 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "queries": queries,
     "newest": newest,
     "window_of": window_of,
+    "all_see": all_see,
     "narrower": narrower,
 }
 """The helpers by the names that laws use."""

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 
 from attrs import field, frozen
 
-from kvlaw.spec.law_helpers import HELPERS, narrower, newest, queries, same_in, same_observed, seen, window_of
+from kvlaw.spec.law_helpers import HELPERS, all_see, narrower, newest, queries, same_in, same_observed, seen, window_of
 from kvlaw.spec.law_text import LawError, Scope, compile_law, run_law
 from kvlaw.spec.records import Record, Run, Unobserved
 
@@ -128,6 +128,7 @@ __all__ = [
     "Pair",
     "Scope",
     "Unobserved",
+    "all_see",
     "base_names",
     "moment_names",
     "narrower",
