@@ -129,7 +129,8 @@ def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) ->
             progress.calls, progress.failures = session.calls, len(session.failures)
             report(progress)
 
-    return Session(subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, on_progress=tell)
+    fixed = frozenset(plan.fixed)
+    return Session(subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed, on_progress=tell)
 
 
 def _explore(plan: Plan, session: Session, kind: Kind) -> None:

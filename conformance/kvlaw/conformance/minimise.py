@@ -27,13 +27,13 @@ class Minimised:
     complete: bool
 
 
-def minimise(trace: Trace, fails: Fails, most: int = 600) -> Minimised:
-    """Shorten ``trace`` while it fails, trying at most ``most`` candidates."""
+def minimise(trace: Trace, fails: Fails, most: int = 600, fixed: frozenset[str] = frozenset()) -> Minimised:
+    """Shorten ``trace`` while it fails, trying at most ``most`` candidates; ``fixed`` fields stay as they are."""
     tried, seen = 0, {trace}
     moved = True
     while moved:
         moved = False
-        for candidate in _candidates(trace):
+        for candidate in _candidates(trace, fixed):
             if candidate in seen or not is_sound(candidate):
                 continue
             if tried >= most:
@@ -72,13 +72,14 @@ def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
         )
 
 
-def _candidates(trace: Trace) -> Iterator[Trace]:
+def _candidates(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     """List simpler traces, the boldest first."""
     yield from _shorter(trace)
-    yield from _simpler_config(trace)
+    yield from _simpler_config(trace, fixed)
     yield from _merged(trace)
     yield from _simpler_calls(trace)
-    yield from _lower_together(trace)
+    if "window" not in fixed:
+        yield from _lower_together(trace, fixed)
 
 
 def _shorter(trace: Trace) -> Iterator[Trace]:
@@ -119,20 +120,20 @@ _SIMPLER: dict[str, tuple[Any, ...]] = {
 _DEFAULTS = {a.name: a.default for a in attrs.fields(Config)}
 
 
-def _simpler_config(trace: Trace) -> Iterator[Trace]:
+def _simpler_config(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     config = trace.config
     for name, values in _SIMPLER.items():
         value = getattr(config, name)
-        if value == _DEFAULTS[name]:
+        if name in fixed or value == _DEFAULTS[name]:
             continue
         for simpler in (_DEFAULTS[name], *values):
             if simpler != value and (
                 simpler == _DEFAULTS[name] or name not in ("kv_heads", "groups") or simpler < value
             ):
                 yield evolve(trace, config=evolve(config, **{name: simpler}))
-    for window in _lower(config.window, 1):
+    for window in () if "window" in fixed else _lower(config.window, 1):
         yield evolve(trace, config=evolve(config, window=window))
-    for sinks in _lower(config.sinks, 0):
+    for sinks in () if "sinks" in fixed else _lower(config.sinks, 0):
         yield evolve(trace, config=evolve(config, sinks=sinks))
 
 
@@ -162,10 +163,10 @@ def _simpler_call(call: Call) -> Iterator[Call]:
         yield from (evolve(call, layers=call.layers[:j] + call.layers[j + 1 :]) for j in range(len(call.layers)))
 
 
-def _lower_together(trace: Trace) -> Iterator[Trace]:
-    """Lower the window and every length by one."""
-    window = trace.config.window
-    if window is None or window <= 1:
+def _lower_together(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
+    """Lower the window (and the sinks, if they do not fit any more) and every length by one."""
+    window, sinks = trace.config.window, trace.config.sinks
+    if window is None or window <= 1 or ("sinks" in fixed and sinks > max(0, window - 2)):
         return
     calls = tuple(
         evolve(c, length=c.length - 1) if isinstance(c, (AppendWindow, FetchDense)) and c.length > 1 else c
@@ -173,7 +174,7 @@ def _lower_together(trace: Trace) -> Iterator[Trace]:
     )
     yield evolve(
         trace,
-        config=evolve(trace.config, window=window - 1, sinks=min(trace.config.sinks, max(0, window - 2))),
+        config=evolve(trace.config, window=window - 1, sinks=min(sinks, max(0, window - 2))),
         calls=calls,
     )
 

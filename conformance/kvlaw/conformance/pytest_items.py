@@ -52,7 +52,6 @@ def conformance_tests(
     suite = Suite(target, profile, budget, seed, allow_incomplete, dict(mapping or {}), settings)
 
     def test(kvlaw_run: "Suite", kvlaw_item: str) -> None:
-        __tracebackhide__ = True
         kvlaw_run.judge(kvlaw_item)
 
     test.kvlaw_suite = suite  # type: ignore[attr-defined] # the mark by which the plugin knows the function
@@ -88,7 +87,6 @@ class Suite:
 
     def judge(self, item: str) -> None:
         """Pass, fail or skip one item."""
-        __tracebackhide__ = True
         result, opened = self._checked()
         if result.interrupted:
             raise KeyboardInterrupt
@@ -104,7 +102,6 @@ class Suite:
             _fail(clause, result, opened)
 
     def _checked(self) -> "tuple[CheckResult, Opened]":
-        __tracebackhide__ = True
         if self._made is None:
             self._made = self._check()
         return self._made
@@ -114,7 +111,6 @@ class Suite:
         from kvlaw.conformance.opening import SettingError, open_any
         from kvlaw.conformance.subjects.targets import TargetError, arithmetic_is_modelled
 
-        __tracebackhide__ = True
         if self.target is None:
             pytest.fail("no target: name one in conformance_tests(...) or with --kvlaw-target", pytrace=False)
         try:
@@ -130,7 +126,6 @@ class Suite:
 
     def _verdict(self, result: "CheckResult") -> None:
         """Fail unless the verdict is conformant, or incomplete and that is allowed."""
-        __tracebackhide__ = True
         failed = " ".join(r.clause.id for r in result.failed)
         missing = " ".join(r.clause.id for r in result.open if r.clause.level == "MUST")
         if failed:
@@ -143,7 +138,6 @@ def _fail(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> No
     """Raise the failure class of a clause, with the failure block as its text."""
     from kvlaw.conformance.failures import failure_class
 
-    __tracebackhide__ = True
     failure = failure_class(clause.clause.id)(_blocks(clause, result, opened))
     failure.kvlaw_block = str(failure)
     raise failure

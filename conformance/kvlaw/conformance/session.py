@@ -31,6 +31,7 @@ class Session:
     target: str = ""
     arithmetic: bool = False
     seed: int = 0
+    fixed: frozenset[str] = frozenset()
     exercised: Counter[str] = field(factory=Counter[str])
     failures: dict[str, Failure] = field(factory=dict[str, Failure])
     rules: Counter[str] = field(factory=Counter[str])
@@ -125,7 +126,7 @@ class Session:
             last[candidate] = evolve(charged, minimal=True)
             return True
 
-        result: Minimised = minimise(failure.trace, fails, most)
+        result: Minimised = minimise(failure.trace, fails, most, self.fixed)
         return last.get(result.trace, evolve(failure, minimal=result.complete))
 
 

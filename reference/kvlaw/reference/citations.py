@@ -60,7 +60,8 @@ def layout_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     state = before.state
     sinks = ("RING-13",) if before.layer.sinks else ()
     if isinstance(state, index.Full):
-        return ("READ-8",) if call.verb == "dense" else ("GROW-1",)
+        alike = ("READ-1",) if call.verb == "window" and call.appends == 1 else ()
+        return ("READ-8",) if call.verb == "dense" else (*alike, "GROW-1")
     cited = ["READ-8"] if call.verb == "dense" else []
     if phase == "decode":
         cited += ["RING-6"] if index.overshoot(state) else []

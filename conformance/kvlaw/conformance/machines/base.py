@@ -44,7 +44,7 @@ class LockstepMachine(RuleBasedStateMachine):
     @initialize(data=st.data())
     def open(self, data: st.DataObject) -> None:
         """Draw a configuration and which calls this trace uses, and open."""
-        self.config = data.draw(configs(self.kind, self.can, self.fixed), label="config")
+        self.config = data.draw(configs(self.kind, self.can, self.fixed, odd=self.layout), label="config")
         wanted = data.draw(
             st.lists(st.booleans(), min_size=len(self.optional), max_size=len(self.optional)), label="uses"
         )

@@ -13,6 +13,7 @@ from kvlaw.spec.calls import (
     AppendDecode,
     AppendWindow,
     Attend,
+    Call,
     Clone,
     Drop,
     FetchDense,
@@ -26,6 +27,8 @@ from kvlaw.spec.calls import (
 from kvlaw.spec.config import LayerSpec
 
 data_ = st.data()
+_LIST_ACTS = ("decode", "window", "window", "trim", "trim", "clone", "reset", "look", "spoilt")
+_acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
 _SPOILT_ALWAYS = ("rank", "lengths", "empty")
 
 
@@ -187,6 +190,27 @@ class ContractMachine(LockstepMachine):
         self.do(TakeState(on=self.on(data), as_=f"s{len(self.calls)}"))
         self.fired("state")
 
+    @precondition(lambda self: not self.over and self._hands() and len(self.run_.oracle.world) < 8)
+    @rule(data=data_)
+    def hand_out_and_go_on(self, data: st.DataObject) -> None:
+        """Take arrays, go on with the cache, and look at the arrays again."""
+        name, kept = self.on(data), f"h{len(self.calls)}"
+        model = self.thing(name)
+        length = data.draw(st.sampled_from(lengths(model.layer.window, model.offset)[:4]))
+        calls: dict[str, Call] = {
+            "state": TakeState(on=name, as_=kept),
+            "dense": FetchDense(length=length, on=name, as_=kept),
+            "mask": MakeMask(length=length, on=name, as_=kept, array="as_array" in self.can),
+        }
+        self.do(calls[data.draw(st.sampled_from(self._hands()))])
+        self.do(data.draw(st.sampled_from((AppendDecode(on=name), AppendWindow(length=length, on=name)))))
+        self.do(LookAt(on=kept))
+        self.fired("hand_out_and_go_on")
+
+    def _hands(self) -> list[str]:
+        """List the calls of this trace that hand out arrays."""
+        return [call for call in ("state", "dense", "mask") if call in self.used and call in self.can]
+
     @precondition(lambda self: not self.over and "reset" in self.used and "reset" in self.can)
     @rule(data=data_)
     def reset(self, data: st.DataObject) -> None:
@@ -224,7 +248,7 @@ class ContractMachine(LockstepMachine):
         """Append tensors that do not fit."""
         name = self.on(data)
         decode = data.draw(st.booleans())
-        fitting = MALFORMED if self.thing(name).slots else _SPOILT_ALWAYS
+        fitting = (*MALFORMED, "dtype", "dtype") if self.thing(name).slots else _SPOILT_ALWAYS
         hows = [how for how in fitting if how != "two" or (decode and "phases" in self.can)]
         how: Any = data.draw(st.sampled_from(hows))
         self.do(AppendDecode(on=name, malformed=how) if decode else AppendWindow(on=name, length=2, malformed=how))
@@ -240,35 +264,42 @@ class ContractMachine(LockstepMachine):
     # Lists of layers.
 
     @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self._lists())
-    @rule(data=data_)
-    def open_list(self, data: st.DataObject) -> None:
-        """Open a list of layers with windows of their own."""
-        window = st.sampled_from((2, 3, 4))
-        rings = st.builds(lambda w: LayerSpec("ring", w), window)
-        kinds = {"full": st.just(LayerSpec("full")), "ring": rings}
-        layers = data.draw(
-            st.lists(st.one_of(kinds["full"], rings) if self.both_kinds else kinds[self.kind], min_size=2, max_size=3)
-        )
-        self.do(OpenList(layers=tuple(layers), as_=f"l{len(self.calls)}"))
+    @rule(data=data_, acts=_acts)
+    def open_list(self, data: st.DataObject, acts: list[str]) -> None:
+        """Open a list of layers with windows of their own, and use it."""
+        full, rings = LayerSpec("full"), tuple(LayerSpec("ring", window) for window in (2, 3, 4))
+        one_kind = (full,) if self.kind == "full" else rings
+        layer = st.sampled_from((full, full, *rings) if self.both_kinds else one_kind)
+        layers = data.draw(st.lists(layer, min_size=2, max_size=3))
+        name = f"l{len(self.calls)}"
+        self.do(OpenList(layers=tuple(layers), as_=name))
+        self.act(data, name, ["window", *acts])
         self.fired("open_list")
 
     @property
     def both_kinds(self) -> bool:
         """The target builds growing caches and rings, so that lists can mix them."""
-        return "mixed_lists" in self.can or self.layout
+        return self.layout or len(getattr(self.session.subject, "kinds", ())) > 1
 
     def _lists(self) -> list[str]:
         return [n for n, x in self.run_.oracle.world.items() if isinstance(x, Layers)]
 
     @precondition(lambda self: not self.over and bool(self._lists()))
-    @rule(
-        data=data_,
-        act=st.sampled_from(("decode", "window", "window", "trim", "clone", "reset", "look", "narrow", "spoilt")),
-    )
-    def on_list(self, data: st.DataObject, act: str) -> None:
-        """Act on a list: all layers or none."""
+    @rule(data=data_, acts=_acts)
+    def on_list(self, data: st.DataObject, acts: list[str]) -> None:
+        """Act on a list, some times in a row: all layers or none."""
         name = data.draw(st.sampled_from(self._lists()))
-        offset = cast("Layers", self.run_.oracle.world[name]).models[0].offset
+        self.act(data, name, acts)
+        self.fired("on_list")
+
+    def act(self, data: st.DataObject, name: str, acts: list[str]) -> None:
+        """Act on a list, some times in a row, until the trace is over."""
+        for act in acts:
+            if not self.over:
+                self._act(data, name, act)
+
+    def _act(self, data: st.DataObject, name: str, act: str) -> None:
+        offset = cast("Layers", self.run_.oracle.world[name]).offset
         if act == "decode":
             self.do(AppendDecode(on=name))
         elif act == "window":
@@ -279,11 +310,10 @@ class ContractMachine(LockstepMachine):
             self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
         elif act == "reset" and "reset" in self.can:
             self.do(Reset(on=name))
-        elif act == "spoilt" and self.layout and offset:
+        elif act == "spoilt" and "spoilt" in self.used and offset:
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:
             self.do(LookAt(on=name))
-        self.fired("on_list")
 
 
 __all__ = ["ContractMachine", "arguments", "lengths"]
