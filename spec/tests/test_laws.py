@@ -226,6 +226,7 @@ def test_newest() -> None:
     assert newest((1, 2, 3, 4, 5), 3, sinks=1) == (1, 4, 5)
     assert newest((1, 2), 3, sinks=1) == (1, 2)
     assert newest((1, 2, 3), 0) == ()
+    assert newest((1, 2, 3, 4), 1, sinks=2) == (1,)
 
 
 def read_of(*rows: tuple[tuple[int, ...], ...]) -> ReadRecord:

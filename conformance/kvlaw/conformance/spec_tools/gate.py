@@ -46,7 +46,8 @@ def print_check(console: Console, problems: list[Problem]) -> int:
     laws, examples = (sum(len(getattr(c, what)) for c in clauses.values()) for what in ("laws", "examples"))
     must = len(clauses.of_profile("core"))
     counts = f"{len(clauses)} clauses ({must} MUST), {laws} laws, {examples} examples"
-    console.print(Text(f"spec check: {counts}: text, code, faults and inventory are in step", style="green"))
+    done = f"spec check: {counts}: text, code, faults and inventory are in step"
+    console.print(Text(done, style="green"), soft_wrap=True)
     return 0
 
 
