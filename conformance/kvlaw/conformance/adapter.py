@@ -267,9 +267,10 @@ class AdapterSubject:
         return evolve(self._layers(caches, look), answer=answer)
 
     def _append_list(self, caches: list[Any], call: Append, payload: Payload, look: bool) -> Observation:
-        keys, values = self._tensors(payload, call)
-        reads = self.adapter.append_layers(caches, keys, values, _phase(call), call.window, call.array)
-        self._spend(keys, values)
+        tensors = [self._tensors(payload, call) for _ in caches]
+        reads = self.adapter.append_layers(caches, tensors, _phase(call), call.window, call.array)
+        for keys, values in tensors:
+            self._spend(keys, values)
         if call.as_:
             self.world[call.as_] = HeldRead(tuple(reads), payload, listed=True)
         if not look or call.malformed is not None:

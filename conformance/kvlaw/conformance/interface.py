@@ -22,6 +22,9 @@ from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import KINDS, Config, Kind, LayerSpec
 from kvlaw.spec.observations import Bits, StateView
 
+Tensors = list[tuple[Any, Any]]
+"""Keys and values for each layer of a list."""
+
 
 class UnsupportedError(Exception):
     """The cache has no such call."""
@@ -127,10 +130,11 @@ class Adapter:
     # A list of layers.
 
     def append_layers(
-        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
     ) -> list[Any]:
-        """Append to every layer, or to none; the plain way is one by one."""
-        return [self.append(cache, keys, values, phase, window, array) for cache in caches]
+        """Append to every layer its own keys and values, or to none; the plain way is one by one."""
+        pairs = zip(caches, tensors, strict=True)
+        return [self.append(cache, keys, values, phase, window, array) for cache, (keys, values) in pairs]
 
     def trim_layers(self, caches: list[Any], n: Any) -> Any:
         """Drop the newest n positions of every layer, or of none."""

@@ -127,15 +127,13 @@ class Lockstep:
 
     def _seen(self, call: Call, observation: Observation, look: bool) -> Seen:
         if look or isinstance(call, Trim):
-            return Seen.of(observation, self._said(call))
+            return Seen.of(observation, self._able(call))
         return Seen(observation.outcome, observation.answer)
 
-    def _said(self, call: Call) -> bool | None:
-        """Recall what ``can_trim`` promised for this trim, the last time the cache was looked at."""
+    def _able(self, call: Call) -> tuple[bool, ...] | None:
+        """Recall what ``can_trim`` said, the last time that the cache was looked at before a trim."""
         state = self.states.get(call.on)
-        if not isinstance(call, Trim) or state is None or state.can_trim is None or type(call.n) is not int:
-            return None
-        return state.can_trim[call.n] if 0 <= call.n < len(state.can_trim) else None
+        return state.can_trim if isinstance(call, Trim) and state is not None else None
 
     def _judge(self, exchange: Exchange, before: object) -> Step:
         """Compare one exchange, layer by layer for a list, and keep what was shown."""
@@ -144,10 +142,15 @@ class Lockstep:
         shown = self.showing.shown(exchange)
         verdict = compare(expectation, shown, thing if isinstance(thing, Model) else None, self.clauses)
         layers: list[Record] = []
+        inside: tuple[Divergence, ...] = ()
         for index, inner in enumerate(expectation.layers[: len(observation.layers)]):
             found, record = self._layer(exchange, index, inner, thing)
             layers.append(record)
-            verdict = Verdict((*verdict.divergences, *found.divergences), verdict.exercised | found.exercised)
+            inside = (*inside, *found.divergences)
+            verdict = evolve(verdict, exercised=verdict.exercised | found.exercised)
+        if len({record.after.offset for record in layers if record.after is not None}) > 1 and "POS-7" in self.clauses:
+            inside = tuple(_apart(d) for d in inside)
+        verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside))
         record = self._record(exchange, shown, before, thing, tuple(layers))
         self.states[_shown_as(call, exchange.name)] = shown.after
         ends = expectation.ends or observation.outcome == "unsupported"
@@ -188,6 +191,19 @@ class Lockstep:
             exchange.tokens,
             layers,
         )
+
+
+def _apart(divergence: Divergence) -> Divergence:
+    """Charge a layer's offset to POS-7, where the layers of a list have come apart."""
+    if divergence.field != "offset":
+        return divergence
+    return evolve(divergence, clause="POS-7", others=divergence.clauses)
+
+
+def _inner_first(outer: tuple[Divergence, ...], inside: tuple[Divergence, ...]) -> tuple[Divergence, ...]:
+    """Order the divergences of a list: refusals of the whole list, then what one layer shows, then what all show."""
+    whole = tuple(d for d in outer if d.field in ("outcome", "answer"))
+    return (*whole, *inside, *(d for d in outer if d not in whole))
 
 
 def _shown_as(call: Call | None, name: str) -> str:

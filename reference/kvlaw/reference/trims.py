@@ -38,11 +38,13 @@ class Trims:
         if dropped is None:
             return Expectation(("ok", "refused"), ends=True), model
         most = min(max(count, 0), model.offset)
-        said = seen.said if 0 <= count <= model.offset and not call.bypass else None
+        speaks = not call.bypass  # can_trim speaks of plain trims only
+        said = seen.said(count) if speaks and 0 <= count <= model.offset else None
+        denied = speaks and 0 < dropped <= model.offset and seen.said(dropped) is False
         due = self.due(model, call, said)
         if seen.outcome == "ok" and not 0 <= dropped <= most:
             return self._untrue(model, most, ("TRIM-9",) if count < 0 else ("TRIM-3",))
-        if dropped and said is False:
+        if denied:
             return Expectation(("refused",), ("TRIM-4",), expected=(Expected("answer", 0, ("TRIM-4",)),)), model
         if due and dropped != count:
             return self._less(model, count, due, seen)

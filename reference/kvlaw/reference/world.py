@@ -58,16 +58,20 @@ HANDING: dict[str, tuple[str, ...]] = {"state": ("OWN-4",), "dense": ("OWN-5",),
 class Seen:
     """What the subject did with a call, as far as the oracle follows it in ``core``.
 
-    ``said`` is what ``can_trim`` had promised for the count asked for (None: nothing).
+    ``able`` is what ``can_trim`` had said last, by count (None: nothing).
     """
 
     outcome: str = "ok"
     answer: int | None = None
     offset: int | None = None
-    said: bool | None = None
+    able: tuple[bool, ...] | None = None
 
     @classmethod
-    def of(cls, observation: Observation, said: bool | None = None) -> "Seen":
+    def of(cls, observation: Observation, able: tuple[bool, ...] | None = None) -> "Seen":
         """Take the choice out of an observation."""
         offset = observation.state.offset if observation.state else None
-        return cls(observation.outcome, observation.answer, offset, said)
+        return cls(observation.outcome, observation.answer, offset, able)
+
+    def said(self, count: int) -> bool | None:
+        """Recall what ``can_trim`` had said for a count (None: nothing)."""
+        return self.able[count] if self.able is not None and 0 <= count < len(self.able) else None

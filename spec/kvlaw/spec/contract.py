@@ -52,6 +52,7 @@ CAPABILITIES: dict[str, str] = {
     "state": "it hands out its state",
     "reset": "it can be reset",
     "sinks": "it can pin the first positions of a ring",
+    "list_appends": "an append to a list of layers reaches all of them or none",
     "lists": "a list of layers can be trimmed, cloned and asked as one",
 }
 """Every capability, and what a subject that has it does."""

@@ -16,6 +16,8 @@ from typing import Any
 from attrs import field, frozen
 
 from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, OpenList, Trim
+from kvlaw.spec.clauses import load_clauses
+from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace, TraceError
 
 FILES = ("faults.jsonl", "mutants.jsonl")
@@ -57,7 +59,13 @@ class Entry:
 def needed(trace: Trace) -> frozenset[str]:
     """List the capabilities without which a target cannot be asked a trace."""
     pinned = {"sinks"} if trace.config.sinks else set[str]()
-    return frozenset(pinned | {name for call in trace.calls for name in _needs_of(call)})
+    lists = {call.as_ for call in trace.calls if isinstance(call, OpenList)}
+    whole = {"list_appends"} if any(_spoilt(call) and call.on in lists for call in trace.calls) else set[str]()
+    return frozenset(pinned | whole | {name for call in trace.calls for name in _needs_of(call)})
+
+
+def _spoilt(call: Call) -> bool:
+    return isinstance(call, Append) and call.malformed is not None
 
 
 def _needs_of(call: Call) -> set[str]:
@@ -121,7 +129,20 @@ def entries_for(kind: str, capabilities: frozenset[str], profile: str = "core") 
     Every trace is worth playing in either profile: in ``core`` it exercises what it exercises of the MUST clauses.
     """
     del profile
-    return tuple(e for e in load_corpus() if e.trace.config.kind == kind and e.needs <= capabilities)
+    stored = (*load_corpus(), *example_entries())
+    return tuple(e for e in stored if e.trace.config.kind == kind and e.needs <= capabilities)
+
+
+@cache
+def example_entries() -> tuple[Entry, ...]:
+    """Give the examples of the specification as stored traces: an example is a trace like any other."""
+    found: dict[Trace, Entry] = {}
+    for clause in load_clauses().values():
+        for number, example in enumerate(clause.examples, 1):
+            trace = parse(example.text).trace
+            entry = Entry(f"example-{clause.id}-{number}", clause.title, "builtin:oracle", clause.id, trace)
+            found.setdefault(trace, entry)
+    return tuple(found.values())
 
 
 def save(entries: Iterable[Entry], name: str, folder: Path) -> None:
@@ -132,4 +153,4 @@ def save(entries: Iterable[Entry], name: str, folder: Path) -> None:
     (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-__all__ = ["FILES", "Entry", "entries_for", "load_corpus", "needed", "save"]
+__all__ = ["FILES", "Entry", "entries_for", "example_entries", "load_corpus", "needed", "save"]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kvlaw.conformance.faults.registry import fault
+from kvlaw.conformance.interface import Adapter, Tensors
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.spec.calls import Phase
 
@@ -14,12 +15,12 @@ class FullFirstLayerIsSkipped(ReferenceAdapter):
     """A decode of a list does not reach a first layer whose ring is full."""
 
     def append_layers(
-        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
     ) -> list[Any]:
         first = caches[0]
         skips = phase == "decode" and first.layer.window is not None and first.offset >= first.layer.window
         twin = first.clone() if skips else first
-        return super().append_layers([twin, *caches[1:]], keys, values, phase, window, array)
+        return super().append_layers([twin, *caches[1:]], tensors, phase, window, array)
 
 
 @fault(
@@ -72,9 +73,9 @@ class LayersAppendOneByOne(ReferenceAdapter):
     """A list appends layer by layer, so layers before the one that refuses have moved on."""
 
     def append_layers(
-        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
     ) -> list[Any]:
-        return [self.append(cache, keys, values, phase, window, array) for cache in caches]
+        return Adapter.append_layers(self, caches, tensors, phase, window, array)
 
 
 @fault(
@@ -87,9 +88,9 @@ class LayersShareAMask(ReferenceAdapter):
     """All layers of a list read through the mask of the first, also where their windows differ."""
 
     def append_layers(
-        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
     ) -> list[Any]:
-        reads = super().append_layers(caches, keys, values, phase, window, array)
+        reads = super().append_layers(caches, tensors, phase, window, array)
         for read in reads[1:]:
             if isinstance(reads[0].mask, str):
                 object.__setattr__(read, "mask", reads[0].mask)

@@ -310,7 +310,7 @@ class ContractMachine(LockstepMachine):
             self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
         elif act == "reset" and "reset" in self.can:
             self.do(Reset(on=name))
-        elif act == "spoilt" and "spoilt" in self.used and offset:
+        elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:
             self.do(LookAt(on=name))

@@ -9,6 +9,8 @@ difference. Where it says no, arithmetic is *not observed*; nothing is ever loos
 columns; softmax; attention with no mask, causal, bool, additive, and with learned sinks. A check that cannot run, with
 no MLX installed or an operation that raises, has failed. The model is an argument, so that a test can plant a change of
 arithmetic in it and see the canary fail. All of it takes about a tenth of a second.
+
+Quantized data has a canary of its own in `codec_canary`, at hand here too: where the one fails, the other may pass.
 """
 
 from collections.abc import Callable
@@ -20,11 +22,22 @@ import numpy as np
 from numpy.random import Generator
 
 from kvlaw.conformance.subjects import mlx_arithmetic
+from kvlaw.conformance.subjects.codec_canary import CodecModel, codec_canary, codec_is_modelled
 from kvlaw.reference import numerics
 from kvlaw.reference.numerics import DTYPES, Bits, DType, Float32, Mask, decode, encode, equal_bits
 from kvlaw.reference.numerics.exponential import exponential
 from kvlaw.reference.numerics.products import multiply_matrices
 from kvlaw.reference.numerics.softmax import softmax
+
+__all__ = [
+    "ArithmeticModel",
+    "Attend",
+    "CodecModel",
+    "arithmetic_is_modelled",
+    "canary",
+    "codec_canary",
+    "codec_is_modelled",
+]
 
 _Check: TypeAlias = Callable[["ArithmeticModel", DType], bool]
 

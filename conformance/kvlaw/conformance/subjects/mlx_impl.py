@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kvlaw.conformance.interface import Tensors
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.spec.calls import Phase
@@ -28,16 +29,17 @@ class MlxImplAdapter(ContractAdapter):
         example = LayerSpec("full") if kind == "full" else LayerSpec("ring", 8)
         super().__init__(MlxArrays(cpu=True), make_cache, make_cache(example, self.config))
         self.kinds, self.computes = (kind,), "mlx"
-        self.capabilities |= {"sinks", "lists"}
+        self.capabilities |= {"sinks", "lists", "list_appends"}
 
     def append_layers(
-        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
     ) -> list[Any]:
         """Append to clones; they take the places of the layers when every one accepted."""
         from kvlaw.mlx_impl import layers
 
         twins: list[Any] = layers.clone(caches)
-        reads = [self.append(twin, keys, values, phase, window, array) for twin in twins]
+        pairs = zip(twins, tensors, strict=True)
+        reads = [self.append(twin, keys, values, phase, window, array) for twin, (keys, values) in pairs]
         caches[:] = twins
         return reads
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import Adapter
+from kvlaw.conformance.interface import Tensors
 from kvlaw.reference.layout import Cache, Read, Refusal
 from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import LayerSpec
@@ -48,11 +49,12 @@ class ReferenceAdapter(Adapter):
         return act(keys.bits, values.bits, keys.dtype, window, array)
 
     def append_layers(
-        self, caches: list[Any], keys: Any, values: Any, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
     ) -> list[Any]:
         """Append to clones first; take them over when every layer accepted."""
         twins = [cache.clone() for cache in caches]
-        reads = [self.append(twin, keys, values, phase, window, array) for twin in twins]
+        pairs = zip(twins, tensors, strict=True)
+        reads = [self.append(twin, keys, values, phase, window, array) for twin, (keys, values) in pairs]
         for cache, twin in zip(caches, twins, strict=True):
             cache.state, cache.planes, cache.dtype = twin.state, twin.planes, twin.dtype
         return reads
