@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvlaw.mlx_impl import ConfigError, CountError, FullCache, RingCache, TrimError, layers
+from kvlaw.mlx_impl import CacheError, ConfigError, CountError, FullCache, RingCache, TrimError, layers
 
 
 @pytest.fixture
@@ -41,6 +41,29 @@ def test_bypass_acts_on_all_or_none(model: Any, stamp: Any) -> None:
         layers.trim(model, 1, bypass=True)
     assert [cache.offset for cache in model] == [2, 2, 3]
     assert layers.offset(model) == 2
+
+
+def test_appends_go_to_all_layers_or_to_none(model: Any, stamp: Any, ids: Any, show: Any) -> None:
+    reads = layers.append_window(model, [stamp([4, 5])] * 3)
+    assert [ids(read.keys) for read in reads] == [[1, 2, 3, 4, 5]] * 3
+    reads = layers.append_decode(model, [stamp([6])] * 3)
+    assert [ids(read.keys) for read in reads] == [[1, 2, 3, 4, 5, 6], [6, 3, 4, 5], [1, 2, 3, 4, 5, 6]]
+    assert [cache.offset for cache in model] == [6, 6, 6]
+    before = [show(cache) for cache in model]
+    with pytest.raises(CacheError, match="ERR-2"):
+        layers.append_window(model, [stamp([7]), stamp([7]), stamp([7], heads=2)])
+    with pytest.raises(CacheError, match="MASK-13"):
+        layers.append_decode(model, [stamp([7])] * 3, window=4)
+    with pytest.raises(ConfigError, match="one per layer"):
+        layers.append_decode(model, [stamp([7])] * 2)
+    assert [show(cache) for cache in model] == before
+
+
+def test_a_cache_becomes_only_its_like(model: Any) -> None:
+    with pytest.raises(ConfigError, match="ID-3"):
+        model[1].become(RingCache(5))
+    model[1].become(RingCache(4))
+    assert model[1].offset == 0
 
 
 def test_bad_lists_and_counts_are_refused(model: Any) -> None:

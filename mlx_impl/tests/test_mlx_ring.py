@@ -21,7 +21,7 @@ class ListRing:
         self.write_index = 0
         self.rotated = False
         self.tokens: list[int] = []  # the token at every position
-        self.droppable: int | None = None
+        self.block_left = 0
 
     def temporal(self) -> list[int]:
         if not self.rotated:
@@ -41,7 +41,7 @@ class ListRing:
         columns[self.write_index] = token
         self.write_index += 1
         self.tokens.append(token)
-        self.droppable = None
+        self.block_left = 0
         return list(columns if self.rotated else columns[: self.write_index])
 
     def block(self, new: Sequence[int]) -> list[int]:
@@ -51,20 +51,20 @@ class ListRing:
         self.columns = order + list(new)
         self.write_index, self.rotated = len(self.columns), False
         self.tokens += new
-        self.droppable = len(new)
+        self.block_left = len(new)
         return list(self.columns)
 
     def trim(self, count: int) -> None:
         self.write_index -= count
         del self.tokens[len(self.tokens) - count :]
-        self.droppable = self.droppable if count == 0 else None
+        self.block_left = 0 if count else self.block_left
 
     def bypass(self, count: int) -> None:
-        assert self.droppable is not None
-        self.write_index -= count
-        del self.columns[self.write_index :]
-        del self.tokens[len(self.tokens) - count :]
-        self.droppable -= count
+        if count:
+            self.write_index -= count
+            del self.columns[self.write_index :]
+            del self.tokens[len(self.tokens) - count :]
+            self.block_left -= count
 
     def may_see(self, position: int, window: int) -> set[int]:
         """The tokens that a query at ``position`` sees by the law, of all that the ring was ever given."""
@@ -159,7 +159,7 @@ class Driver:
 
     def bypass(self) -> None:
         count = self.rng.randint(0, 5)
-        if self.lists.droppable is not None and count <= self.lists.droppable:
+        if count <= self.lists.block_left:
             assert self.cache.trim(count, bypass=True) == count
             self.lists.bypass(count)
         else:
@@ -266,10 +266,20 @@ def test_bypass_may_drop_the_whole_of_a_first_window(stamp: Any, ids: Any) -> No
     cache.append_window(*stamp([1, 2, 3]))
     assert cache.trim(1, bypass=True) == 1
     assert cache.trim(2, bypass=True) == 2
-    assert (cache.offset, cache.columns, cache.nbytes) == (0, 0, 0)
-    assert ids(cache.append_window(*stamp([4, 5])).keys) == [4, 5]
+    assert (cache.offset, cache.columns, cache.nbytes, cache.bytes_per_token, cache.rows) == (0, 0, 0, 0, 0)
+    assert "keys" not in cache.state()
+    read = cache.append_window(*stamp([4, 5], heads=2, dtype=mx.float16))  # it takes shapes and dtype anew
+    assert ids(read.keys) == [4, 5]
     cache.trim(2, bypass=True)
     assert ids(cache.append_decode(*stamp([6])).keys) == [6]
+
+
+def test_a_plain_trim_of_everything_keeps_shapes_and_dtype(stamp: Any) -> None:
+    cache = RingCache(4)
+    cache.append_window(*stamp([1, 2, 3]))
+    assert cache.trim(3) == 3
+    with pytest.raises(CacheError, match="ERR-3"):
+        cache.append_decode(*stamp([4], dtype=mx.float16))
 
 
 def test_bypass_ends_with_the_next_call_that_changes_the_ring(stamp: Any) -> None:
@@ -279,11 +289,12 @@ def test_bypass_ends_with_the_next_call_that_changes_the_ring(stamp: Any) -> Non
     with pytest.raises(TrimError, match="TRIM-12"):
         cache.trim(1, bypass=True)
     cache.append_window(*stamp([4, 5]))
-    with pytest.raises(TrimError, match="2 positions left"):
+    with pytest.raises(TrimError, match="2 positions of a window"):
         cache.trim(3, bypass=True)
     cache.append_decode(*stamp([6]))
     with pytest.raises(TrimError, match="TRIM-12"):
-        cache.trim(0, bypass=True)
+        cache.trim(1, bypass=True)
+    assert cache.trim(0, bypass=True) == 0
 
 
 def test_identity_names_the_configuration() -> None:

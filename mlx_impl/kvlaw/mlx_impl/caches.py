@@ -215,7 +215,8 @@ class Cache(ABC):
         """Drop exactly the newest ``n`` positions and return ``n``.
 
         A growing cache can drop all it holds; a ring only while nothing was evicted (``offset < window``).  With
-        ``bypass`` a ring drops, right after a window, up to all positions of that window.
+        ``bypass`` a ring drops, right after a window, up to all positions of that window; where no column is left it
+        forgets shapes and dtype as well.
 
         Raises:
             CountError: if ``n`` is negative or no integer.
@@ -223,18 +224,30 @@ class Cache(ABC):
         """
         count = as_count(n, "trim of", "ERR-5")
         then = self._geometry.cut(count) if bypass else self._geometry.trim(count)
-        if self._planes is not None and then.columns < self.columns:
-            self._planes = self._planes.first(then.columns)
-        self._geometry = then
+        planes, layout = self._planes, self._layout
+        if planes is not None and then.columns < self.columns:
+            planes, layout = (planes.first(then.columns), layout) if then.columns else (None, None)
+        self._planes, self._geometry, self._layout = planes, then, layout
         return count
 
     @clause("OWN-2", "OWN-3")
     def clone(self) -> Self:
         """Return an independent cache in the same state; the planes are shared until one of them writes."""
         twin = type(self).__new__(type(self))
-        twin._start, twin._geometry, twin._layout = self._start, self._geometry, self._layout  # noqa: SLF001
-        twin._planes, twin._mask = self._planes, None  # noqa: SLF001
+        twin._start = self._start  # noqa: SLF001  # the twin is a Cache as well
+        twin.become(self)
         return twin
+
+    def become(self, other: "Cache") -> None:
+        """Take over the state of a cache of the same configuration, as it is now.
+
+        Raises:
+            ConfigError: if ``other`` is of another configuration.
+        """
+        if other._start != self._start:  # noqa: SLF001  # the state of another Cache, here and below
+            raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
+        self._planes, self._mask = other._planes, other._mask  # noqa: SLF001
+        self._geometry, self._layout = other._geometry, other._layout  # noqa: SLF001
 
     def __copy__(self) -> Self:
         return self.clone()
@@ -323,7 +336,7 @@ class RingCache(Cache):
             "window": ring.window,
             "sinks": ring.sinks,
             "rotated": int(ring.rotated),
-            "droppable": -1 if ring.droppable is None else ring.droppable,
+            "block": ring.block,
         }
 
 

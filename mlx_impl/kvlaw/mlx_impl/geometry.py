@@ -92,11 +92,11 @@ class Geometry(ABC):
         return window
 
     @abstractmethod
-    def decode(self) -> Plan:
+    def append_in_place(self) -> Plan:
         """Plan an append of one position, in place."""
 
     @abstractmethod
-    def block(self, length: int) -> Plan:
+    def append_block(self, length: int) -> Plan:
         """Plan an append of ``length`` >= 1 positions as one block."""
 
     @abstractmethod
@@ -132,12 +132,12 @@ class FullGeometry(Geometry):
         """Return the offset: a growing cache writes where its positions end."""
         return self.offset
 
-    def decode(self) -> Plan:
+    def append_in_place(self) -> Plan:
         """Plan an append of one position: a block of one."""
-        return self.block(1)
+        return self.append_block(1)
 
     @clause("GROW-1", "GROW-3")
-    def block(self, length: int) -> Plan:
+    def append_block(self, length: int) -> Plan:
         """Write behind the offset; beyond the allocation, grow to the next multiple of ``STEP`` first."""
         end = self.offset + length
         if end <= self.columns:
@@ -168,8 +168,8 @@ class FullGeometry(Geometry):
 class RingGeometry(Geometry):
     """A ring of ``window`` positions, the first ``sinks`` positions pinned at columns ``[0, sinks)``.
 
-    ``rotated`` says that the write index has wrapped since the last block.  ``droppable`` counts the positions of the
-    newest block that bypass may still drop; None unless the last change of the ring was that block, or bypass.
+    ``rotated`` says that the write index has wrapped since the last block.  ``block`` counts the columns of the last
+    block that a bypass trim may still cut; a decode and a plain trim end that.
     """
 
     window: int
@@ -178,7 +178,7 @@ class RingGeometry(Geometry):
     columns: int = 0
     write_index: int = 0
     rotated: bool = False
-    droppable: int | None = None
+    block: int = 0
 
     @property
     def size(self) -> int:
@@ -225,7 +225,7 @@ class RingGeometry(Geometry):
         return window
 
     @clause("RING-2", "RING-3", "RING-6", "RING-7", "RING-9")
-    def decode(self) -> Plan:
+    def append_in_place(self) -> Plan:
         """Plan, in this order: grow, drop the overshoot of a window, or write in place, wrapping first."""
         at_end = self.write_index == self.columns and not self.rotated
         if at_end and self.columns < self.window:
@@ -249,11 +249,11 @@ class RingGeometry(Geometry):
         return Plan(then, front=_ranges((0, self.sinks)), back=_ranges((oldest + 1, self.columns)))
 
     @clause("RING-4", "RING-5", "RING-9", "RING-15")
-    def block(self, length: int) -> Plan:
+    def append_block(self, length: int) -> Plan:
         """Re-lay in temporal order, keep the pins and the newest ``history`` in all, append."""
         kept = self.history
         columns = kept + length
-        then = self._after(length, columns, columns, rotated=False, droppable=length)
+        then = self._after(length, columns, columns, rotated=False, block=length)
         return Plan(then, front=_without(self._temporal(), self.sinks, self.active - kept))
 
     def _temporal(self) -> list[tuple[int, int]]:
@@ -261,11 +261,9 @@ class RingGeometry(Geometry):
             return [(0, self.write_index)]
         return [(0, self.sinks), (self.write_index, self.window), (self.sinks, self.write_index)]
 
-    def _after(
-        self, length: int, columns: int, write_index: int, *, rotated: bool, droppable: int | None = None
-    ) -> "RingGeometry":
+    def _after(self, length: int, columns: int, write_index: int, *, rotated: bool, block: int = 0) -> "RingGeometry":
         offset = self.offset + length
-        return RingGeometry(self.window, self.sinks, offset, columns, write_index, rotated, droppable)
+        return RingGeometry(self.window, self.sinks, offset, columns, write_index, rotated, block)
 
     @clause("TRIM-2", "TRIM-6")
     def can_trim(self, count: int) -> bool:
@@ -286,25 +284,23 @@ class RingGeometry(Geometry):
     @clause("TRIM-11", "TRIM-12")
     def cut(self, count: int) -> "RingGeometry":
         """Drop the newest columns of the block just appended."""
-        if self.droppable is None:
-            raise TrimError(f"bypass trim of {count}", "bypass drops columns of a window just appended", "TRIM-12")
-        if not 0 <= count <= self.droppable:
-            possible = f"the window just appended has {self.droppable} positions left to drop"
-            raise TrimError(f"bypass trim of {count}", possible, "TRIM-11", "TRIM-12")
+        if not 0 <= count <= self.block:
+            left = f"{self.block} positions of a window just appended are left"
+            raise TrimError(f"bypass trim of {count}", left, "TRIM-12")
         columns = self.columns - count
-        return self._after(-count, columns, columns, rotated=False, droppable=self.droppable - count)
+        return self._after(-count, columns, columns, rotated=False, block=self.block - count) if count else self
 
 
 @lru_cache(maxsize=256)
 def decode_plan(geometry: Geometry) -> Plan:
     """Return the plan of a decode at ``geometry``, shared by all layers that stand there."""
-    return geometry.decode()
+    return geometry.append_in_place()
 
 
 @lru_cache(maxsize=256)
 def window_plan(geometry: Geometry, length: int) -> Plan:
     """Return the plan of a window of ``length`` positions at ``geometry``, shared by all layers that stand there."""
-    return geometry.block(length)
+    return geometry.append_block(length)
 
 
 def columns_index(start: int, stop: int) -> Index:

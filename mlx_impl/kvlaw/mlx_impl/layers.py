@@ -3,14 +3,58 @@
 The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError
+from kvlaw.mlx_impl.reads import Read
 from kvlaw.spec.cite import clause
+
+Pairs = Sequence[tuple[mx.array, mx.array]]
+"""Keys and values of an append, per layer."""
+
+
+@clause("ERR-8", "POS-7")
+def append_decode(
+    caches: Sequence[Cache], pairs: Pairs, *, window: int | None = None, as_array: bool = False
+) -> list[Read]:
+    """Append one position per row to every layer, or to none, and return the read of each layer.
+
+    Raises:
+        CacheError: if one layer refuses; then no layer has changed.
+        ConfigError: if there is not one pair per layer, or a cache is in the list twice.
+    """
+    return _append(caches, pairs, lambda cache, pair: cache.append_decode(*pair, window=window, as_array=as_array))
+
+
+@clause("ERR-8", "POS-7")
+def append_window(
+    caches: Sequence[Cache], pairs: Pairs, *, window: int | None = None, as_array: bool = False
+) -> list[Read]:
+    """Append L >= 1 positions per row to every layer, or to none, and return the read of each layer.
+
+    Raises:
+        CacheError: if one layer refuses; then no layer has changed.
+        ConfigError: if there is not one pair per layer, or a cache is in the list twice.
+    """
+    return _append(caches, pairs, lambda cache, pair: cache.append_window(*pair, window=window, as_array=as_array))
+
+
+def _append(
+    caches: Sequence[Cache], pairs: Pairs, append: Callable[[Cache, tuple[mx.array, mx.array]], Read]
+) -> list[Read]:
+    """Append to clones; the layers become their clones once all have accepted."""
+    _once_each(caches)
+    if len(pairs) != len(caches):
+        raise ConfigError(f"{len(pairs)} appends to {len(caches)} layers", "one per layer is needed", "ERR-8")
+    twins = clone(caches)
+    reads = [append(twin, pair) for twin, pair in zip(twins, pairs, strict=True)]
+    for cache, twin in zip(caches, twins, strict=True):
+        cache.become(twin)
+    return reads
 
 
 def offset(caches: Sequence[Cache]) -> int:
