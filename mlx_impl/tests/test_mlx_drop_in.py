@@ -54,17 +54,16 @@ def test_sizes_of_a_ring_are_shown_and_a_growing_cache_has_none() -> None:
 @pytest.mark.parametrize("return_array", [False, True])
 @pytest.mark.parametrize("make", [KVCache, lambda: RotatingKVCache(8)])
 def test_masks_mean_what_mlx_lms_mean(stamp: Any, make: Any, window_size: int | None, return_array: bool) -> None:
-    theirs = make()
-    ours = replace(theirs)
+    theirs: Any = make()
+    caches: tuple[Any, Any] = (replace(theirs), theirs)
     compared = 0
     for length in [1, 2, 1, 4, 1, 1, 9, 1, 1, 3]:
         h = mx.zeros((1, length, 4))
         masks = [
-            create_attention_mask(h, cache, window_size=window_size, return_array=return_array)
-            for cache in (ours, theirs)
+            create_attention_mask(h, cache, window_size=window_size, return_array=return_array) for cache in caches
         ]
         keys, values = stamp([1] * length)
-        widths = [cache.update_and_fetch(keys, values)[0].shape[2] for cache in (ours, theirs)]
+        widths = [cache.update_and_fetch(keys, values)[0].shape[2] for cache in caches]
         assert widths[0] == widths[1]
         if window_size == 50 and isinstance(theirs, RotatingKVCache) and length > 1:
             continue  # mlx-lm lets a wider argument widen the ring; ours is W (MASK-9)

@@ -1,0 +1,92 @@
+"""The bench: its arithmetic by hand, and one small run against mlx-lm."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from kvlaw.conformance import bench
+from kvlaw.conformance.bench import BOUNDS, Line, Report, measure
+from kvlaw.conformance.bench.__main__ import main, table
+from kvlaw.conformance.bench.cases import CASES, Case
+from kvlaw.conformance.bench.measure import WHO, Ratio, ratio
+
+TINY = (Case("decode, growing", 1, 5, None, 2), Case("window of 3, ring 8", 3, 9, 8, 1))
+
+
+@attrs.frozen
+class FixedRun:
+    """A run that measures nothing."""
+
+    report: Report
+
+    def __call__(self, **_options: Any) -> Report:
+        return self.report
+
+
+def line(median: float, *, quantity: str = "whole step", control_high: float = 1.0) -> Line:
+    control = Ratio(1.0, 0.9, control_high)
+    return Line("decode", "ours", quantity, median, 1.0, Ratio(median, median, median), control)
+
+
+def test_a_ratio_is_taken_within_a_round() -> None:
+    # the machine was ten times slower in the last two rounds; ours always took half as long again
+    found = ratio([1.5, 3.0, 15.0, 30.0], [1.0, 2.0, 10.0, 20.0])
+    assert found == Ratio(1.5, 1.5, 1.5)
+
+
+def test_the_interval_of_a_ratio_holds_its_median() -> None:
+    found = ratio([1.0, 1.1, 0.9, 1.2, 1.0, 1.05], [1.0] * 6)
+    assert found.median == pytest.approx(1.025)
+    assert 0.9 <= found.low < found.median < found.high <= 1.2
+
+
+@pytest.mark.parametrize(("quantity", "bound"), BOUNDS.items())
+def test_a_line_passes_up_to_its_bound(quantity: str, bound: float) -> None:
+    assert line(bound, quantity=quantity).passed
+    assert not line(bound + 0.001, quantity=quantity).passed
+
+
+def test_a_ratio_inside_the_spread_of_mlx_lm_against_itself_passes() -> None:
+    assert line(1.2, control_high=1.21).passed
+    assert not line(1.2, control_high=1.19).passed
+
+
+def test_the_bounds_are_those_of_the_issue() -> None:
+    assert BOUNDS == {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
+    assert [(case.length, case.window) for case in CASES] == [(1, None), (1, 128), (64, None), (64, 128)]
+
+
+def test_too_few_rounds_are_refused() -> None:
+    with pytest.raises(ValueError, match="20"):
+        bench.run(rounds=19)
+
+
+def test_a_run_measures_every_quantity_of_every_case(monkeypatch: Any) -> None:
+    monkeypatch.setattr(bench, "CASES", TINY)
+    heard: list[str] = []
+    report = bench.run(rounds=20, progress=heard.append)
+    assert heard == [case.name for case in TINY]
+    expected = {(case.name, who, quantity) for case in TINY for who in ("ours", "drop-in") for quantity in BOUNDS}
+    assert {(found.case, found.who, found.quantity) for found in report.lines} == expected
+    assert all(found.value > 0 and found.theirs > 0 for found in report.lines)
+    assert all(0.3 < found.ratio.median < 3 for found in report.lines)
+    assert len(table(report).splitlines()) == 1 + len(report.lines)
+
+
+def test_runners_of_one_case_compute_the_same() -> None:
+    for case in TINY:
+        runners = [measure.make_runner(who, case) for who in WHO]
+        outputs = [runner.step(measure.tokens(case.length)).tolist() for runner in runners]
+        assert outputs[1:] == outputs[:1] * 3
+
+
+def test_the_command_prints_and_tells_by_its_status(monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (line(1.0), attrs.evolve(line(0.9, quantity="peak memory"), value=2.0**20, theirs=2.0**21))
+    for slow, status in ((1.0, 0), (1.3, 1)):
+        run = FixedRun(Report(20, (*lines, line(slow, quantity="graph building"))))
+        monkeypatch.setattr("kvlaw.conformance.bench.__main__.run", run)
+        assert main(["--rounds", "20"]) == status
+        printed = capsys.readouterr().out
+        assert "1.00 MiB" in printed
+        assert ("TOO MUCH" in printed) == (status == 1)
