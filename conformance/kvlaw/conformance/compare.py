@@ -16,7 +16,7 @@ from kvlaw.reference.expectation import Expectation, Expected
 from kvlaw.reference.history import Sight
 from kvlaw.reference.model import Model
 from kvlaw.spec.observations import Observation
-from kvlaw.spec.records import CacheRecord, ReadRecord
+from kvlaw.spec.records import CacheRecord, ReadRecord, Tokens
 from kvlaw.spec.text_form import format_tokens
 
 
@@ -49,6 +49,7 @@ class Shown:
     handed_same: bool | None = None
     probes: tuple[tuple[int, str, str], ...] | None = None
     nonsense: str | None = None
+    foretold: tuple[tuple[Tokens, ...], ...] | None = None
 
 
 @frozen
@@ -221,9 +222,11 @@ def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Differe
     after = shown.after
     if after is None or after.held is None:
         return None
-    if after.torn:
-        return [Difference("torn", "keys and values of one token", after.torn[0][2], _torn_nature(after.torn[0][2]))]
-    held = after.held[: len(expected.value)] if model is not None and model.layer.window is None else after.held
+    grows = model is not None and model.layer.window is None
+    held = after.held[: len(expected.value)] if grows else after.held
+    torn = next((what for _, column, what in after.torn if column < len(held)), None)
+    if torn is not None:
+        return [Difference("torn", "keys and values of one token", torn, _torn_nature(torn))]
     if held == tuple(expected.value):
         return []
     nature = _held_nature(held, tuple(expected.value), model)
@@ -326,6 +329,17 @@ def _bounds_nature(extra: set[int], missing: set[int], sight: Sight, model: Mode
     if missing and model and model.layer.window is not None:
         yield "RING-1"
     yield from ("VIS-8", "VIS-1", "VIS-2", "VIS-4")
+
+
+def _foretold(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    if shown.foretold is None:
+        return None
+    for row in shown.foretold:
+        for query, (ids, sight) in enumerate(zip(row, expected.value, strict=True)):
+            if not sight.admits(ids):
+                told = _sight_difference(ids, sight, (), query)
+                return [Difference("foretold", told.expected, f"by the mask handed out before: {told.observed}")]
+    return []
 
 
 def _order(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
@@ -449,6 +463,7 @@ _CHECKS: dict[str, Check] = {
     "held": _held,
     "sights": _sights,
     "order": _order,
+    "foretold": _foretold,
     "mask": _mask_kind,
     "mask_array": _mask_array,
     "mask_width": _mask_width,

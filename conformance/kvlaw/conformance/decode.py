@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.stamps import Stamper
 from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
-from kvlaw.spec.records import CacheRecord, ReadRecord
+from kvlaw.spec.records import CacheRecord, ReadRecord, Tokens
 
 Torn = tuple[tuple[int, int, str], ...]
 
@@ -137,7 +137,28 @@ class Decoder:
         if view.keys.shape[2] == 0:
             return evolve(record, held=())
         columns = self.columns(view.keys, view.values)
-        return evolve(record, held=columns.ids[0], torn=columns.torn, digest=digest(view.keys, view.values))
+        torn = (*columns.torn, *_unequal_rows(columns.ids))
+        return evolve(record, held=columns.ids[0], torn=torn, digest=digest(view.keys, view.values))
+
+
+def _unequal_rows(ids: tuple[tuple[int, ...], ...]) -> Torn:
+    """List the columns of other rows that hold another token than those of row 0."""
+    return tuple(
+        (row, column, f"row {row} holds t{token} where row 0 holds t{first}")
+        for row, tokens in enumerate(ids)
+        for column, (token, first) in enumerate(zip(tokens, ids[0], strict=True))
+        if token != first
+    )
+
+
+def visible_under(mask: MaskView, read: ReadRecord, length: int) -> tuple[tuple[Tokens, ...], ...] | None:
+    """Say what each query of a read would see under another mask; None if that mask does not fit its fetch."""
+    if read.fetched is None or read.width is None:
+        return None
+    shown = spread(mask, len(read.fetched), length, read.width)
+    if shown is None:
+        return tuple(tuple(() for _ in range(length)) for _ in read.fetched)
+    return tuple(_visible(ids, shown[row]) for row, ids in enumerate(read.fetched))
 
 
 def spread(mask: MaskView, batch: int, length: int, width: int) -> npt.NDArray[np.bool_] | None:
