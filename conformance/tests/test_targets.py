@@ -190,6 +190,13 @@ def test_a_growing_cache_with_nothing_else() -> None:
     assert visible(steps[-1])[0] == ((1, 2, 4),)
 
 
+def test_planes_of_another_layout_are_not_shown_instead_of_called_wrong() -> None:
+    steps = walk(open_target("py:numpy_caches:Transposed", NUMPY), "full ; window 3 ; decode", "layout")
+    assert not steps[-1].divergences
+    assert steps[-1].record.after is not None
+    assert (steps[-1].record.after.held, steps[-1].record.after.columns) == (None, None)
+
+
 def test_a_near_miss_is_told_from_the_law() -> None:
     steps = walk(open_target("py:numpy_caches:ForgetfulRing", **RING), "ring window=3 ; decode x3")
     assert steps[-1].divergences[0].expected == "sees t1..t3"
@@ -207,7 +214,7 @@ def test_a_factory_gets_the_fields_that_it_takes() -> None:
     assert not walk(subject, "ring window=5 dtype=f32 batch=2 kv_heads=3 D=64 Dv=96 ; decode")[-1].divergences
     assert subject.world["c0"].asked == ("ring", 5, 64, 96, 3, 2, np.dtype(np.float32))
     assert not walk(subject, "full ; decode")[-1].divergences
-    assert subject.world["c0"].asked[:2] == ("full", None)
+    assert subject.world["c0"].asked[:2] == ("full", 7), "a growing cache has no window to pass"
     assert target_kinds("py:numpy_caches:make", {**NUMPY, "kind": "ring"}) == ("ring",)
 
 

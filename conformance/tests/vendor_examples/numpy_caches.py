@@ -22,6 +22,18 @@ class Growing:
         return self._keys.copy(), self._values.copy()
 
 
+class Transposed(Growing):
+    """Keeps everything, and lays its planes out as ``[B, columns, H, D]``."""
+
+    @property
+    def keys(self):
+        return None if self._keys is None else self._keys.swapaxes(1, 2)
+
+    @property
+    def values(self):
+        return None if self._values is None else self._values.swapaxes(1, 2)
+
+
 class Ring:
     """Keeps the newest ``max_size`` positions in temporal order."""
 
@@ -104,7 +116,7 @@ class SharingRing(Ring):
         return self.keys, self.values
 
 
-def make(kind, window=None, head_dim=0, value_dim=0, kv_heads=0, batch=0, dtype=None):
+def make(kind, window=7, head_dim=0, value_dim=0, kv_heads=0, batch=0, dtype=None):
     """A factory of both kinds, which remembers what it was asked for."""
     cache = Growing() if kind == "full" else Ring(window)
     cache.asked = (kind, window, head_dim, value_dim, kv_heads, batch, dtype)
