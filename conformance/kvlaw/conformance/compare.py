@@ -64,7 +64,9 @@ def compare(expectation: Expectation, shown: Shown, model: Model | None, clauses
     """Compare one call's observation with its expectation, by the clauses that count."""
     charged = tuple(c for c in expectation.charged if c in clauses)
     outcome = shown.observation.outcome
-    if outcome == "unsupported" or (expectation.ends and outcome in expectation.outcomes):
+    if outcome == "unsupported":
+        return Verdict()
+    if expectation.ends and outcome in expectation.outcomes:
         return Verdict(exercised=frozenset(charged) if len(expectation.outcomes) == 1 else frozenset())
     if outcome not in expectation.outcomes or shown.nonsense:
         return Verdict((_misanswered(expectation, shown, clauses),), frozenset(charged))
@@ -235,7 +237,8 @@ def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Differe
 
 def _held_nature(held: tuple[int, ...], wanted: tuple[int, ...], model: Model | None) -> tuple[str, ...]:
     pinned = model.layer.sinks if model else 0
-    return ("RING-13",) if held[:pinned] != wanted[:pinned] else ()
+    came_back = model is not None and bool((set(held) - set(wanted)) & model.past.dropped)
+    return (*(("RING-13",) if held[:pinned] != wanted[:pinned] else ()), *(("RING-15",) if came_back else ()))
 
 
 def _torn_nature(what: str) -> tuple[str, ...]:
