@@ -77,6 +77,7 @@ def _candidates(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     yield from _shorter(trace)
     yield from _simpler_config(trace, fixed)
     yield from _merged(trace)
+    yield from _on_the_first(trace)
     yield from _simpler_calls(trace)
     if "window" not in fixed:
         yield from _lower_together(trace, fixed)
@@ -99,6 +100,12 @@ def _merged(trace: Trace) -> Iterator[Trace]:
             continue
         merged = AppendWindow(length=one.appends + other.appends, on=one.on)
         yield evolve(trace, calls=(*calls[:i], merged, *calls[i + 2 :]))
+
+
+def _on_the_first(trace: Trace) -> Iterator[Trace]:
+    """Ask the first cache what another one was asked."""
+    for name in dict.fromkeys(call.on for call in trace.calls if call.on != "c0"):
+        yield evolve(trace, calls=tuple(evolve(c, on="c0") if c.on == name else c for c in trace.calls))
 
 
 def _plain(call: Call) -> bool:

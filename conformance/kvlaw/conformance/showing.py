@@ -4,16 +4,16 @@ import numpy as np
 from attrs import define, field, frozen
 
 from kvlaw.conformance.compare import Shown
-from kvlaw.conformance.decode import Columns, Decoder, NonsenseError, handed
+from kvlaw.conformance.decode import Columns, Decoder, NonsenseError, handed, visible_under
 from kvlaw.conformance.probes import check_probes
 from kvlaw.conformance.questions import Asked
 from kvlaw.conformance.stamps import Stamper
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.numerics import attention
 from kvlaw.reference.numerics.formats import equal_bits
-from kvlaw.spec.calls import Call, LookAt
-from kvlaw.spec.observations import Observation
-from kvlaw.spec.records import ReadRecord
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, MakeMask, Reset, Trim
+from kvlaw.spec.observations import MaskView, Observation
+from kvlaw.spec.records import ReadRecord, Tokens
 
 
 @frozen
@@ -49,6 +49,7 @@ class Showing:
     compute: bool = False
     arithmetic: Arithmetic = field(factory=Arithmetic)
     handed: dict[str, tuple[tuple[str, str], ...]] = field(factory=dict[str, tuple[tuple[str, str], ...]])
+    foretold: dict[str, tuple[MakeMask, MaskView]] = field(factory=dict[str, tuple[MakeMask, MaskView]])
 
     def shown(self, exchange: Exchange) -> Shown:
         """Decode what was observed; an observation that cannot be what it claims to be is nonsense."""
@@ -61,7 +62,8 @@ class Showing:
             return Shown(observation, nonsense=str(error))
         if read is not None:
             self._compute(exchange, read)
-        return Shown(observation, read, dense, after, self._handed_same(exchange), probes)
+        same, foretold = self._handed_same(exchange), self._foretold(exchange, read)
+        return Shown(observation, read, dense, after, same, probes, foretold=foretold)
 
     def _reads(self, decoder: Decoder, exchange: Exchange) -> tuple[ReadRecord | None, Columns | None]:
         view = exchange.observation.read
@@ -80,6 +82,20 @@ class Showing:
         if view is None or view.output is None or asked is None or not sights:
             return None
         return check_probes(self.stamper, view.output, sights, asked.pointers, asked.turn)
+
+    def _foretold(self, exchange: Exchange, read: ReadRecord | None) -> tuple[tuple[Tokens, ...], ...] | None:
+        """Say what a mask that was asked for beforehand lets this append's queries see (MASK-12)."""
+        call, name = exchange.call, exchange.name
+        if isinstance(call, MakeMask) and exchange.observation.mask is not None:
+            self.foretold[name] = (call, exchange.observation.mask)
+        if call is None or not (call.appends or isinstance(call, Trim | Reset)):
+            return None
+        made, mask = self.foretold.pop(name, (None, None))
+        if made is None or mask is None or not isinstance(call, AppendDecode | AppendWindow) or read is None:
+            return None
+        if (made.phase, made.length, made.window) != (call.verb, call.length, call.window):
+            return None
+        return visible_under(mask, read, len(exchange.tokens))
 
     def _handed_same(self, exchange: Exchange) -> bool | None:
         """Recognise arrays that were handed out before; None the first time that they are shown."""

@@ -30,11 +30,16 @@ class Row:
         """Append tokens at the next positions."""
         return evolve(self, tokens=self.tokens + tokens)
 
-    @clause("TRIM-1", "TRIM-2", "POS-4")
+    @clause("TRIM-1", "TRIM-2", "POS-4", "RING-1")
     def trimmed(self, count: int, window: int | None = None) -> "Row":
-        """Drop the newest ``count`` positions; what a ring had evicted by then stays gone."""
+        """Drop the newest ``count`` positions; what a ring had evicted by then stays gone.
+
+        ``window`` is how many of the newest positions a ring surely holds, without the pinned ones (None: all). What
+        takes the place of the dropped ones is new, and so never gone.
+        """
+        left = self.offset - count
         evicted = 0 if window is None or count == 0 else max(0, self.offset - window)
-        return Row(self.tokens[: self.offset - count], max(self.floor, evicted))
+        return Row(self.tokens[:left], min(max(self.floor, evicted), left))
 
 
 @frozen

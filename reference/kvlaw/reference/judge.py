@@ -123,6 +123,7 @@ class Judge:
         return (
             Expected("sights", shows.sights, cited),
             Expected("mask_width", len(shows.sights), ("MASK-1",)),
+            Expected("foretold", shows.sights, ("MASK-12",)),
             Expected("probes", None, ("READ-3", "READ-4")),
             *layout_only(mask, Expected("order", shows.order, ("VIS-7",))),
         )
@@ -134,7 +135,7 @@ class Judge:
         asked = ("MASK-11",) if call.array else ()
         form = self.states.layout_only(
             Expected("mask", kind, cited),
-            Expected("mask_array", self._matrix(model, call), (*cited, *asked)),
+            Expected("mask_array", self._matrix(model, call), (*cited, "MASK-12", *asked)),
         )
         return Expectation(charged=cited, expected=(*self.states.after(model, call), *form), mask=kind)
 

@@ -76,6 +76,12 @@ class Model:
         pinned = min(self.layer.sinks, self.offset)
         return pinned + max(0, self.offset - max(oldest, pinned))
 
+    @property
+    def held(self) -> int | None:
+        """Newest positions that are surely held beside the pinned ones; None: all of them are (RING-1)."""
+        window, sinks = self.layer.window, self.layer.sinks
+        return None if window is None or self.offset <= window else window - sinks
+
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
         """Plan one append."""
         if isinstance(self.state, index.Full):
@@ -105,7 +111,7 @@ class Model:
         """Drop the newest positions as a cache of our design does (``bypass`` cuts columns)."""
         gone = frozenset(self.row.tokens[self.offset - count :])
         past = evolve(self.past, trimmed=self.past.trimmed or count > 0, dropped=self.past.dropped | gone)
-        row, slots = self.row.trimmed(count, None if bypass else self.layer.window), self.slots
+        row, slots = self.row.trimmed(count, None if bypass else self.held), self.slots
         if bypass and isinstance(self.state, index.Ring):
             state: index.State = index.plan_bypass(self.state, count)
             slots = slots[: state.columns]

@@ -29,7 +29,8 @@ class Trims:
         after = model.trimmed(count, call.bypass)
         cited = ("TRIM-11",) if _cuts(model, call) else _specific(model, count)
         expected = (*self.states.after(after, call, cited), Expected("answer", count, ("TRIM-3", *cited)))
-        return Expectation(charged=("TRIM-5", *cited), expected=expected, answer=count), after
+        charged = cited if _cuts(model, call) else ("TRIM-5", *cited)
+        return Expectation(charged=charged, expected=expected, answer=count), after
 
     @clause("TRIM-3", "TRIM-4", "TRIM-5", "TRIM-9")
     def judged(self, model: Model, call: Trim, seen: Seen) -> Judged:

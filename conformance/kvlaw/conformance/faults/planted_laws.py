@@ -24,7 +24,7 @@ class RoundsWhatItStores(WrongCache):
         return evolve(read, keys=read.keys & np.uint32(0xFFFF0000), values=read.values & np.uint32(0xFFFF0000))
 
 
-@fault("mask-after-the-append", breaks="MASK-7", profile="layout", trace="ring window=2 ; mask 2")
+@fault("mask-after-the-append", breaks="MASK-12", trace="ring window=2 ; mask 2 ; window 2")
 class MaskAfterTheAppend(WrongCache):
     """A mask that is asked for by itself describes the ring as it is once the append has happened."""
 
