@@ -12,7 +12,7 @@ from attrs import evolve
 
 from kvlaw.conformance import Adapter
 from kvlaw.conformance.adapter import AdapterSubject
-from kvlaw.conformance.guard import guarded
+from kvlaw.conformance.guard import Patience, guarded
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
@@ -399,6 +399,20 @@ def test_a_call_that_hangs_is_interrupted_and_the_next_one_works() -> None:
     assert (seen.outcome, seen.message) == ("error", "no answer within 0.05 s")
     del adapter.append
     assert subject.apply(AppendDecode(), payload(1), look=True).ok
+
+
+def test_after_the_first_hang_calls_get_little_more_than_the_slowest_that_was_answered() -> None:
+    patience = Patience(1.0)
+    assert patience.guarded(Observation).ok
+    assert patience.limit == 1.0, "nothing has hung yet"
+    started = time.monotonic()
+    assert patience.guarded(lambda: time.sleep(20) or Observation()).outcome == "error"
+    assert patience.limit == 0.25
+    assert patience.guarded(lambda: time.sleep(20) or Observation()).message == "no answer within 0.25 s"
+    assert time.monotonic() - started < 5
+    assert patience.guarded(lambda: time.sleep(0.02) or Observation()).ok
+    assert 0.4 <= patience.limit <= 1.0, "20 times a fiftieth of a second"
+    assert Patience(0.05, hung=True).limit == 0.05, "never longer than was said"
 
 
 def test_the_limit_leaves_an_outer_timer_running() -> None:

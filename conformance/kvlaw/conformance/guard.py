@@ -1,17 +1,19 @@
 """What keeps a foreign cache from taking the suite down: every call into it is made through ``guarded``.
 
 * It may raise: an exception out of the call itself is a refusal, out of the showing of its results an error.
-* It may hang: the call is interrupted after its time limit, which is an error (``timelimit``).
+* It may hang: the call is interrupted after its time limit (``Patience``, ``timelimit``), which is an error.
 * It may print: what it prints goes to stderr, so that a report on stdout stays whole.
 * It may leave (``sys.exit``): that is an error; only the user's own interrupt passes.
 """
 
 import sys
+import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any, TypeVar
 
 import numpy as np
+from attrs import define
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.timelimit import TimeLimitError, time_limit
@@ -34,6 +36,35 @@ def show(what: str, get: Callable[..., T], *arguments: Any) -> T:
         raise ShowingError(f"{what}: {error}") from error
     except Exception as error:
         raise ShowingError(f"{what}: {describe(error)}") from error
+
+
+@define
+class Patience:
+    """How long calls into one target may take: ``seconds``, or less once one has hung.
+
+    A target that hangs in one trace does so in hundreds. After the first time a call gets 20 times as long as the
+    slowest one that was answered took, and no less than a quarter of a second.
+    """
+
+    seconds: float
+    slowest: float = 0.0
+    hung: bool = False
+
+    @property
+    def limit(self) -> float:
+        """The limit of the next call, in seconds."""
+        return min(self.seconds, max(0.25, 20 * self.slowest)) if self.hung else self.seconds
+
+    def guarded(self, act: Callable[[], Observation]) -> Observation:
+        """Make one call, and remember how long it took."""
+        limit, started = self.limit, time.monotonic()
+        observation = guarded(limit, act)
+        took = time.monotonic() - started
+        if took >= limit and observation.outcome == "error":
+            self.hung = True
+        else:
+            self.slowest = max(self.slowest, took)
+        return observation
 
 
 def guarded(seconds: float, act: Callable[[], Observation]) -> Observation:
