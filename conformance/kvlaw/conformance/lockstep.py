@@ -14,7 +14,7 @@ from kvlaw.conformance.showing import Arithmetic, Exchange, Showing
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import Layers, Oracle, Profile, ReadModel, Seen
-from kvlaw.spec.calls import Append, Attend, Call, LookAt, Trim
+from kvlaw.spec.calls import Append, Attend, Call, Clone, LookAt, OpenList, Trim
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.observations import MaskKind, Observation
@@ -114,7 +114,8 @@ class Lockstep:
         first = spoilt_from(self.tokens) if spoilt else self.tokens
         tokens = tuple(range(first, first + max(call.appends, 0)))
         asked = self.questions.ask(call, tokens, self.oracle.world)
-        before = self.oracle.world.get(call.on)
+        name = call.as_ if isinstance(call, OpenList) else call.on
+        before = self.oracle.world.get(name)
         observation = self.subject.apply(call, self.questions.payload(call, tokens, asked), look)
         expectation = self.oracle.step(call, tokens, self._seen(call, observation, look))
         if asked is not None:
@@ -123,7 +124,7 @@ class Lockstep:
                 self.questions.kept[call.as_] = asked
         if observation.ok and "ok" in expectation.outcomes and not spoilt:
             self.tokens += len(tokens)
-        return self._judge(Exchange(call, call.on, expectation, observation, tokens, asked), before)
+        return self._judge(Exchange(call, name, expectation, observation, tokens, asked), before)
 
     def _seen(self, call: Call, observation: Observation, look: bool) -> Seen:
         if look or isinstance(call, Trim):
@@ -138,7 +139,7 @@ class Lockstep:
     def _judge(self, exchange: Exchange, before: object) -> Step:
         """Compare one exchange, layer by layer for a list, and keep what was shown."""
         call, expectation, observation = exchange.call, exchange.expectation, exchange.observation
-        thing = self.oracle.world.get(exchange.name)
+        thing = self.oracle.acted
         shown = self.showing.shown(exchange)
         verdict = compare(expectation, shown, thing if isinstance(thing, Model) else None, self.clauses)
         layers: list[Record] = []
@@ -208,7 +209,7 @@ def _inner_first(outer: tuple[Divergence, ...], inside: tuple[Divergence, ...]) 
 
 def _shown_as(call: Call | None, name: str) -> str:
     """Name the object whose state a call shows: what it made, or what it acted on."""
-    made = getattr(call, "as_", None) if call is not None and call.verb in ("clone", "list") else None
+    made = getattr(call, "as_", None) if isinstance(call, Clone) else None
     return made or name
 
 

@@ -37,31 +37,33 @@ class Oracle:
         """Make an oracle of one profile; ``open`` it before the first step."""
         self.profile: Profile = profile
         self.world: dict[str, WorldObject] = {}
+        self.acted: Model | Layers | None = None
         self.judge = Judge(Config("full"), profile)
         self.lists = Lists(self.judge)
 
     @clause("POS-1", "ERR-6", "RING-14")
     def open(self, config: Config, seen: Seen | None = None) -> Expectation:
         """Make ``c0``; refuse an impossible configuration, or in ``core`` let each query at least see itself."""
-        self.world, self.judge = {}, Judge(config, self.profile)
+        self.world, self.judge, self.acted = {}, Judge(config, self.profile), None
         self.lists = Lists(self.judge)
         if config.problem is None:
-            self.world["c0"] = model = Model.empty(config.layer)
+            self.world["c0"] = self.acted = model = Model.empty(config.layer)
             return Expectation(expected=self.judge.states.after(model, None))
         pinned = config.kind == "ring" and config.window is not None and config.sinks >= config.window >= 1
         cited = ("RING-14", "ERR-6") if pinned else ("ERR-6",)
         accepted = self.profile == "core" and seen is not None and seen.outcome == "ok"
         if accepted and pinned:
-            self.world["c0"] = Model.empty(config.layer, lenient=True)
+            self.world["c0"] = self.acted = Model.empty(config.layer, lenient=True)
             return Expectation(("ok", "refused"), ("RING-14",))
         return Expectation(("refused", "ok") if accepted else ("refused",), cited, ends=True)
 
     def step(self, call: Call, tokens: tuple[int, ...], seen: Seen | None = None) -> Expectation:
-        """Give what ``call`` must answer, and move the world on."""
+        """Give what ``call`` must answer, and move the world on; ``acted`` is then what it acted on, as it is now."""
+        self.acted = None
         if isinstance(call, OpenList):
-            expectation, layers = self.lists.opened(call)
-            if layers is not None:
-                self.world[call.as_] = layers
+            expectation, self.acted = self.lists.opened(call)
+            if self.acted is not None:
+                self.world[call.as_] = self.acted
             return expectation
         target = self.find(call.on)
         if isinstance(call, Drop) and not isinstance(target, Model):
@@ -73,7 +75,7 @@ class Oracle:
             expectation, after = self.judge.call(target, call, tokens, seen or Seen())
         else:
             return self._on_handed(target, call)
-        self.world[call.on] = after
+        self.world[call.on] = self.acted = after
         self._name(call, expectation, after)
         return expectation
 
