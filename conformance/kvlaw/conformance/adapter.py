@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from kvlaw.conformance.guard import guarded
+from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
 from kvlaw.conformance.views import Views, count, pair
@@ -69,10 +69,11 @@ class AdapterSubject:
     name: str = "py"
     world: dict[str, Any] = field(factory=dict[str, Any])
     views: Views = field(init=False, repr=False)
+    patience: Patience = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        """Show things as the adapter does."""
-        self.views = Views(self.adapter)
+        """Show things as the adapter does, and wait for it as long as was said."""
+        self.views, self.patience = Views(self.adapter), Patience(self.seconds)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -88,7 +89,7 @@ class AdapterSubject:
         """Forget everything and make ``c0``."""
         self.world = {}
         self.adapter.config = config
-        return guarded(self.seconds, lambda: self._built("c0", config.layer))
+        return self.patience.guarded(lambda: self._built("c0", config.layer))
 
     def close(self) -> None:
         """Let go of everything."""
@@ -96,9 +97,9 @@ class AdapterSubject:
 
     def apply(self, call: Call, payload: Payload | None, look: bool) -> Observation:
         """Carry out one call."""
-        observation = guarded(self.seconds, lambda: self._apply(call, payload or Payload(), look))
+        observation = self.patience.guarded(lambda: self._apply(call, payload or Payload(), look))
         if observation.refused and look:
-            return guarded(self.seconds, lambda: self._left_by(call, observation))
+            return self.patience.guarded(lambda: self._left_by(call, observation))
         return observation
 
     def _built(self, name: str, layer: LayerSpec) -> Observation:
