@@ -1,5 +1,6 @@
 """Masks, by hand: when there is none, when it is causal, and every bit of the arrays."""
 
+import weakref
 from typing import Any
 
 import mlx.core as mx
@@ -117,6 +118,18 @@ def test_layers_at_the_same_place_share_one_array(stamp: Any) -> None:
     reads = [cache.append_window(*stamp([1] * 6)) for cache in (first, second)]
     assert reads[0]._mask is reads[1]._mask
     assert reads[0]._mask is not None
+
+
+def test_a_layer_finds_the_array_of_the_layer_below_whose_read_is_gone(stamp: Any) -> None:
+    first, second = RingCache(4), RingCache(4)
+    for cache in (first, second):
+        cache.append_window(*stamp([1] * 6))
+    assert first._mask is second._mask
+    held = weakref.ref(first._mask)
+    first.append_decode(*stamp([1]))
+    assert held() is not None
+    second.append_decode(*stamp([1]))
+    assert held() is None
 
 
 def test_attention_is_the_same_whatever_form_the_mask_takes(stamp: Any) -> None:

@@ -274,6 +274,13 @@ def test_bypass_may_drop_the_whole_of_a_first_window(stamp: Any, ids: Any) -> No
     assert ids(cache.append_decode(*stamp([6])).keys) == [6]
 
 
+def test_a_plain_trim_of_nothing_leaves_the_window_to_bypass(stamp: Any) -> None:
+    cache = RingCache(8)
+    cache.append_window(*stamp([1, 2, 3]))
+    assert cache.trim(0) == 0
+    assert cache.trim(3, bypass=True) == 3
+
+
 def test_a_plain_trim_of_everything_keeps_shapes_and_dtype(stamp: Any) -> None:
     cache = RingCache(4)
     cache.append_window(*stamp([1, 2, 3]))

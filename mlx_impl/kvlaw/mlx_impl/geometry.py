@@ -74,7 +74,7 @@ class Geometry(ABC):
 
     @property
     def decode_oldest(self) -> int:
-        """Return the physical column of the oldest fetched position after the next decode, pinned ones apart."""
+        """Return the physical column of the oldest fetched position after the next decode."""
         return 0
 
     @property
@@ -203,11 +203,13 @@ class RingGeometry(Geometry):
 
     @property
     def decode_oldest(self) -> int:
-        """Return, on a full ring, the column after the one that the decode writes."""
+        """Return, on a full ring, the column after the one that the decode writes (W means 0).
+
+        Only narrower masks ask, and a ring with sinks has none.
+        """
         if self.active < self.window:
             return 0
-        after = (self.sinks if self.write_index >= self.window else self.write_index) + 1
-        return self.sinks if after == self.window else after
+        return (0 if self.write_index >= self.window else self.write_index) + 1
 
     @property
     def pinned(self) -> int:
@@ -227,8 +229,7 @@ class RingGeometry(Geometry):
     @clause("RING-2", "RING-3", "RING-6", "RING-7", "RING-9")
     def append_in_place(self) -> Plan:
         """Plan, in this order: grow, drop the overshoot of a window, or write in place, wrapping first."""
-        at_end = self.write_index == self.columns and not self.rotated
-        if at_end and self.columns < self.window:
+        if self.write_index == self.columns < self.window:
             return self._grow(min(STEP, self.window - self.columns))
         if self.columns > self.window:
             return self._drop_overshoot()

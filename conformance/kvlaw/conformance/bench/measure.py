@@ -11,7 +11,8 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import attrs
 import mlx.core as mx
@@ -46,20 +47,30 @@ def time_case(case: Case, rounds: int) -> Timing:
     x = tokens(case.length)
     runners: dict[Who, Runner] = {who: make_runner(who, case) for who in WHO}
     timing = Timing({who: [] for who in WHO}, {who: [] for who in WHO})
-    for turn in range(rounds + 1):
-        for who in (*WHO[turn % len(WHO) :], *WHO[: turn % len(WHO)]):
-            build, whole = _time_steps(runners[who], case, x)
-            if turn:
-                timing.build[who].append(build)
-                timing.whole[who].append(whole)
+    with _uncollected():
+        for turn in range(rounds + 1):
+            for who in (*WHO[turn % len(WHO) :], *WHO[: turn % len(WHO)]):
+                build, whole = _time_steps(runners[who], case, x)
+                if turn:
+                    timing.build[who].append(build)
+                    timing.whole[who].append(whole)
     return timing
 
 
-def _time_steps(runner: Runner, case: Case, x: mx.array) -> tuple[float, float]:
-    """Return seconds per step: of this thread for building its graph, by the clock in all; the collector waits."""
-    build = whole = 0.0
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Keep Python's cycle collector from running in the middle of a step."""
     gc.collect()
     gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _time_steps(runner: Runner, case: Case, x: mx.array) -> tuple[float, float]:
+    """Return seconds per step: of this thread for building its graph, by the clock in all."""
+    build = whole = 0.0
     for _ in range(case.steps):
         start, busy = time.perf_counter(), time.thread_time()
         output = runner.step(x)
@@ -68,7 +79,6 @@ def _time_steps(runner: Runner, case: Case, x: mx.array) -> tuple[float, float]:
         whole += time.perf_counter() - start
         if case.repeated:
             runner.undo(case.length)
-    gc.enable()
     return build / case.steps, whole / case.steps
 
 
