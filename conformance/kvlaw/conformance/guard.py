@@ -42,7 +42,7 @@ def show(what: str, get: Callable[..., T], *arguments: Any) -> T:
 class Patience:
     """How long calls into one target may take: ``seconds``, or less once one has hung.
 
-    A target that hangs in one trace does so in hundreds. After the first time a call gets 20 times as long as the
+    A target that hangs in one trace does so in hundreds. After the first time a call gets 5 times as long as the
     slowest one that was answered took, and no less than a quarter of a second.
     """
 
@@ -53,7 +53,7 @@ class Patience:
     @property
     def limit(self) -> float:
         """The limit of the next call, in seconds."""
-        return min(self.seconds, max(0.25, 20 * self.slowest)) if self.hung else self.seconds
+        return min(self.seconds, max(0.25, 5 * self.slowest)) if self.hung else self.seconds
 
     def guarded(self, act: Callable[[], Observation]) -> Observation:
         """Make one call, and remember how long it took."""

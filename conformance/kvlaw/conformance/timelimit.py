@@ -28,7 +28,7 @@ def time_limit(seconds: float) -> Generator[None]:
         return
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise TimeLimitError(f"no answer within {seconds:g} s")
+        raise TimeLimitError(f"no answer within {seconds:.2g} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     started = time.monotonic()
