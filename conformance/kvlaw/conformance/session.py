@@ -79,10 +79,12 @@ class Session:
         if known is None or _size(failure.trace) < _size(known.trace):
             self.failures[failure.clause] = failure
 
-    def diverges(self, trace: Trace) -> Divergence | None:
-        """Walk a trace without noting anything, and give its first divergence."""
+    def diverges(self, trace: Trace) -> tuple[Trace, Divergence] | None:
+        """Walk a trace without noting anything; give it cut after the call that diverges, and the divergence."""
         steps = Lockstep(self.subject, self.profile, self.clauses).run(trace)
-        return steps[-1].divergences[0] if steps[-1].divergences else None
+        if not steps[-1].divergences:
+            return None
+        return Trace(trace.config, trace.calls[: len(steps) - 1]), steps[-1].divergences[0]
 
     def attribute(self, trace: Trace, divergence: Divergence) -> Failure:
         """Charge a divergence by control runs: looking as one goes says more, and only poison speaks of OWN-8.
@@ -103,7 +105,7 @@ class Session:
                 continue
             found = self.diverges(control)
             if found is not None:
-                return self._charged(control, found)
+                return self._charged(*found)
         return self._charged(trace, divergence)
 
     def _charged(self, trace: Trace, divergence: Divergence) -> Failure:
@@ -120,8 +122,8 @@ class Session:
             found = self.diverges(candidate)
             if found is None:
                 return False
-            charged = self.attribute(candidate, found)
-            if charged.clause != failure.clause or charged.trace != candidate:
+            charged = self.attribute(*found)
+            if charged.clause != failure.clause or charged.trace != found[0]:
                 return False
             last[candidate] = evolve(charged, minimal=True)
             return True

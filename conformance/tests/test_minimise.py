@@ -1,0 +1,145 @@
+"""Shortening: known minima are reached, a passing trace is never returned, unsound traces are never asked."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kvlaw.conformance.minimise import is_sound, minimise
+from kvlaw.spec.calls import AppendDecode, Trim
+from kvlaw.spec.text_form import parse, write
+from kvlaw.spec.trace import Trace
+
+
+def trace(text: str) -> Trace:
+    return parse(text).trace
+
+
+LONG = (
+    "ring window=8 sinks=2 dtype=f16 batch=2 heads=4 groups=4 D=128 Dv=96 stamp=random look=last poison seed=7 ; "
+    "window 17 w=9 array as r1 ; decode x3 ; clone as c1 ; window 5 on c1 unread ; attend r1 ; state as s1 ; "
+    "decode on c1 ; trim 3 bypass ; mask 4 window as m1 ; dense 6 as d1 ; look m1 ; drop s1 ; look d1 ; reset ; decode"
+)
+
+
+def positions(candidate: Trace) -> int:
+    return sum(call.appends for call in candidate.calls if call.on == "c0")
+
+
+CASES: dict[str, tuple[Callable[[Trace], bool], str]] = {
+    "anything": (lambda t: True, "ring window=1"),
+    "four positions in c0": (lambda t: positions(t) >= 4, "ring window=1 ; window 4"),
+    "a clone": (lambda t: any(c.verb == "clone" for c in t.calls), "ring window=1 ; clone as c1"),
+    "a call on a clone": (
+        lambda t: any(c.on == "c1" and isinstance(c, AppendDecode) for c in t.calls),
+        "ring window=1 ; clone as c1 ; decode on c1",
+    ),
+    "a bypass": (
+        lambda t: any(isinstance(c, Trim) and c.bypass for c in t.calls),
+        "ring window=1 ; trim 1 bypass",
+    ),
+    "a window of five and its length again": (
+        lambda t: (t.config.window or 0) >= 5 and positions(t) >= 10,
+        "ring window=5 ; window 10",
+    ),
+    "a sink and a wrap": (
+        lambda t: t.config.sinks >= 1 and t.config.problem is None and positions(t) > (t.config.window or 0),
+        "ring window=2 sinks=1 ; window 3",
+    ),
+    "half precision": (lambda t: t.config.dtype == "f16", "ring window=1 dtype=f16"),
+    "two rows and a decode": (
+        lambda t: t.config.batch == 2 and any(isinstance(c, AppendDecode) for c in t.calls),
+        "ring window=1 batch=2 ; decode",
+    ),
+    "looking at the end": (lambda t: t.config.look == "last", "ring window=1 look=last"),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_known_minima_are_reached(what: str):
+    fails, shortest = CASES[what]
+    found = minimise(trace(LONG), fails)
+    assert fails(found.trace)
+    assert write(found.trace) == write(trace(shortest))
+    assert found.complete
+
+
+@pytest.mark.parametrize("most", [0, 1, 5, 20])
+def test_the_limit_is_kept_and_told(most: int):
+    asked: list[Trace] = []
+
+    def fails(candidate: Trace) -> bool:
+        asked.append(candidate)
+        return positions(candidate) >= 4
+
+    found = minimise(trace(LONG), fails, most)
+    assert len(asked) == found.tried == most
+    assert not found.complete
+    assert positions(found.trace) >= 4
+
+
+def test_a_passing_trace_is_never_returned_and_no_candidate_is_asked_twice():
+    asked: list[Trace] = []
+
+    def fails(candidate: Trace) -> bool:
+        asked.append(candidate)
+        return len(candidate.calls) % 2 == 0 and positions(candidate) >= 7  # a ragged predicate
+
+    start = trace("full ; window 9 ; decode x4 ; trim 2")
+    assert len(start.calls) % 2 == 0
+    found = minimise(start, fails)
+    assert len(found.trace.calls) % 2 == 0
+    assert positions(found.trace) >= 7
+    assert len(asked) == len(set(asked))
+    assert start not in asked
+
+
+def test_a_trace_that_cannot_be_shortened_stays():
+    start = trace("full ; decode")
+    found = minimise(start, lambda t: bool(t.calls))
+    assert (found.trace, found.complete) == (start, True)
+
+
+def test_every_candidate_is_sound():
+    def fails(candidate: Trace) -> bool:
+        assert is_sound(candidate)
+        return len(candidate.calls) > 3
+
+    assert is_sound(trace(LONG))
+    minimise(trace(LONG), fails)
+
+
+@pytest.mark.parametrize(
+    ("text", "sound"),
+    [
+        ("full ; decode on c1", False),
+        ("full ; clone as c1 ; decode on c1", True),
+        ("full ; decode as r ; attend r ; look r ; drop r", True),
+        ("full ; decode as r ; drop r ; attend r", False),
+        ("full ; decode as r ; decode on r", False),
+        ("full ; attend c0", False),
+        ("full ; state as s ; look s", True),
+        ("full ; state as s ; attend s", False),
+        ("full ; list full as l ; decode on l as r ; attend r", True),
+        ("full ; list full as l ; clone as m on l ; trim 1 on m", True),
+        ("full ; drop c0 ; decode", False),
+    ],
+)
+def test_soundness(text: str, sound: bool):
+    assert is_sound(trace(text)) is sound
+
+
+def test_fixed_fields_stay():
+    found = minimise(trace(LONG), lambda t: True, fixed=frozenset({"window", "sinks", "head_dim", "dtype"}))
+    assert write(found.trace) == "ring window=8 sinks=2 dtype=f16 D=128"
+
+
+def test_lists_lose_layers():
+    start = trace("full ; list full + ring window=4 + ring window=3 as l ; window 5 on l ; trim 2 on l")
+    found = minimise(start, lambda t: any(c.verb == "trim" and c.on == "l" for c in t.calls))
+    assert write(found.trace) == "full ; list ring window=3 as l ; trim 1 on l"
+
+
+def test_odd_counts_become_small_ones():
+    assert write(minimise(trace("full ; trim -7"), lambda t: "trim -" in write(t)).trace) == "full ; trim -1"
+    assert write(minimise(trace("full ; trim 1.5"), lambda t: "1.5" in write(t)).trace) == "full ; trim 1.5"
+    assert write(minimise(trace("full ; dense 4"), lambda t: positions(t) >= 2).trace) == "full ; window 2"
