@@ -8,7 +8,7 @@ show.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, evolve, field, frozen
 
@@ -18,6 +18,7 @@ from kvlaw.conformance.stamps import spoil
 from kvlaw.conformance.views import Views, count, pair
 from kvlaw.spec.calls import (
     Append,
+    AppendName,
     Attend,
     Call,
     Clone,
@@ -27,7 +28,6 @@ from kvlaw.spec.calls import (
     MakeMask,
     Malformed,
     OpenList,
-    Phase,
     Reset,
     TakeState,
     Trim,
@@ -282,7 +282,15 @@ class AdapterSubject:
         return self.views.layers(caches, [None] * len(caches)) if look else Observation()
 
 
-_VERBS = {"dense": "dense", "mask": "mask", "trim": "trim", "clone": "clone", "state": "state", "reset": "reset"}
+_VERBS = {
+    "known": "known",
+    "dense": "dense",
+    "mask": "mask",
+    "trim": "trim",
+    "clone": "clone",
+    "state": "state",
+    "reset": "reset",
+}
 _OPTIONS = {"window": "window_argument", "array": "as_array", "bypass": "bypass"}
 
 
@@ -298,8 +306,8 @@ def _needs(call: Call) -> Iterator[str]:
         yield from (needed for option, needed in _OPTIONS.items() if getattr(call, option, None) not in (None, False))
 
 
-def _phase(call: Append) -> Phase:
-    return "decode" if call.verb == "decode" else "window"
+def _phase(call: Append) -> AppendName:
+    return cast("AppendName", call.verb)
 
 
 __all__ = ["Adapter", "AdapterSubject", "HeldArrays", "HeldList", "HeldRead", "UnsupportedError"]

@@ -37,7 +37,7 @@ def unkept(written: Written, steps: tuple[Step, ...]) -> list[Unkept]:
     return found
 
 
-_ANSWERED = ("answer", "fetches", "mask", *OF_QUERIES)
+_ANSWERED = ("answer", "fetches", "mask", "form", *OF_QUERIES)
 """Claims about what a call answers: one that is not carried out answers nothing."""
 
 
@@ -55,6 +55,8 @@ def contradicts(claim: Claim, step: Step) -> str | None:
         return _sees(claim, record.read, ordered=claim.what == "order")
     if claim.what == "fetches":
         return _fetches(claim, record.read)
+    if claim.what == "form":
+        return _unequal(record.read.form if record.read is not None else None, claim.value)
     if claim.what == "mask":
         return _unequal(record.mask or (step.expectation.mask if record.read is None else None), claim.value)
     return _state(claim, record.after)

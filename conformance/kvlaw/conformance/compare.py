@@ -121,6 +121,8 @@ def _charge(difference: Difference, cited: tuple[str, ...]) -> Divergence:
 _ORDER = (
     "answer",
     "offset",
+    "storage",
+    "form",
     "torn",
     "handed",
     "sights",
@@ -356,6 +358,13 @@ def _order(expected: Expected, shown: Shown, _model: Model | None) -> list[Diffe
     return []
 
 
+def _form(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    form = shown.read.form if shown.read else None
+    if form is None:
+        return None
+    return [] if form == expected.value else [Difference("form", f"{expected.value} columns", f"{form} columns")]
+
+
 def _mask_kind(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
     mask = shown.read.mask if shown.read else shown.observation.mask.kind if shown.observation.mask else None
     if mask is None:
@@ -459,6 +468,9 @@ _CHECKS: dict[str, Check] = {
     "bytes_per_token": _number("bytes_per_token"),
     "identity": _identity,
     "storage": _number("storage"),
+    "floor": _number("floor"),
+    "max_append": _number("max_append"),
+    "form": _form,
     "write_index": _number("write_index"),
     "can_trim": _can_trim,
     "layers_can_trim": _layers_can_trim,

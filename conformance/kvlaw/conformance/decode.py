@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from kvlaw.conformance.stamps import Stamper
-from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
+from kvlaw.spec.observations import Bits, Form, MaskView, Observation, ReadView, StateView
 from kvlaw.spec.records import CacheRecord, ReadRecord, Tokens
 
 Torn = tuple[tuple[int, int, str], ...]
@@ -37,11 +37,11 @@ class Decoder:
 
     stamper: Stamper
 
-    def columns(self, keys: Bits, values: Bits) -> Columns:
-        """Decode fetched or stored planes ``[B, Hkv, S, D]``."""
-        self._check(keys, values)
+    def columns(self, keys: Bits, values: Bits, form: Form = "dense") -> Columns:
+        """Decode fetched or stored planes ``[B, Hkv, S, D]``, or codes ``[B, Hkv, S, words + 2 * groups]``."""
+        self._check(keys, values, form)
         rows, width = keys.shape[0], keys.shape[2]
-        ids = tuple(self._tokens(keys[row, 0]) for row in range(rows))
+        ids = tuple(self._tokens(keys[row, 0], form) for row in range(rows))
         wanted = np.array(ids, np.int64).reshape(rows, width)
         held = np.flatnonzero(wanted.any(0))
         most = int(wanted.max(initial=0))
@@ -50,17 +50,17 @@ class Decoder:
         wanted = wanted[:, held]
         torn: list[tuple[int, int, str]] = []
         for side, plane in (("key", keys), ("value", values)):
-            right = self.stamper.table(side + "s", most)[wanted, np.arange(rows)[:, None]].transpose(0, 2, 1, 3)
+            right = self.stamper.table(side + "s", most, form)[wanted, np.arange(rows)[:, None]].transpose(0, 2, 1, 3)
             wrong = (right != plane[:, :, held]).any(-1) & (wanted > 0)[:, None, :]
             if wrong.any():
                 everywhere = np.zeros((rows, plane.shape[1], width), np.bool_)
                 everywhere[:, :, held] = wrong
-                torn += self._torn(side, plane, everywhere)
+                torn += self._torn(side, plane, everywhere, form)
         return Columns(ids, tuple(dict.fromkeys(torn)))
 
-    def _tokens(self, plane: npt.NDArray[Any]) -> tuple[int, ...]:
+    def _tokens(self, plane: npt.NDArray[Any], form: Form) -> tuple[int, ...]:
         """Look up the token of each column of one head, ``[S, D]``; a column of zeros is nobody's."""
-        known = self.stamper.owners("keys")
+        known = self.stamper.owners("keys", form)
         ids = [0] * plane.shape[0]
         written = np.flatnonzero(plane.any(-1))
         columns = np.ascontiguousarray(plane[written])
@@ -70,8 +70,8 @@ class Decoder:
             ids[column] = owner.token if owner else 0
         return tuple(ids)
 
-    def _torn(self, side: str, plane: Bits, wrong: npt.NDArray[np.bool_]) -> list[tuple[int, int, str]]:
-        known = self.stamper.owners(side + "s")
+    def _torn(self, side: str, plane: Bits, wrong: npt.NDArray[np.bool_], form: Form) -> list[tuple[int, int, str]]:
+        known = self.stamper.owners(side + "s", form)
         found: list[tuple[int, int, str]] = []
         for row, head, column in np.argwhere(wrong):
             owner = known.get(plane[row, head, column].tobytes())
@@ -85,16 +85,19 @@ class Decoder:
             found.append((int(row), int(column), what))
         return found
 
-    def _check(self, keys: Any, values: Any) -> None:
+    def _check(self, keys: Any, values: Any, form: Form) -> None:
         c = self.stamper.config
-        for name, plane, width in (("keys", keys, c.head_dim), ("values", values, c.value_dim)):
+        if form == "affine" and not self.stamper.grid:
+            raise NonsenseError("codes, from a cache that was built without bits")
+        for name, plane in (("keys", keys), ("values", values)):
+            width = int(self.stamper.table(name, 1, form).shape[-1])
             array = cast("npt.NDArray[Any]", plane)
             if not isinstance(plane, np.ndarray) or array.ndim != 4:  # [B, H, S, D]
                 raise NonsenseError(f"{name} are no array [B, H, S, D]")
             if (array.shape[0], array.shape[1], array.shape[3]) != (c.batch, c.kv_heads, width):
                 wanted = f"[{c.batch}, {c.kv_heads}, S, {width}]"
                 raise NonsenseError(f"{name} have shape {list(array.shape)}, not {wanted}")
-            if array.dtype.itemsize != (4 if c.dtype == "f32" else 2):
+            if array.dtype.itemsize != (4 if c.dtype == "f32" or form == "affine" else 2):
                 raise NonsenseError(f"{name} are not {c.dtype}: {array.dtype.itemsize} bytes an element")
         if keys.shape[2] != values.shape[2]:
             raise NonsenseError(f"{keys.shape[2]} keys, but {values.shape[2]} values")
@@ -107,9 +110,9 @@ class Decoder:
         shape = None if mask is None or mask.array is None else tuple(mask.array.shape)
         if view.keys is None or view.values is None:
             return ReadRecord(mask=kind, mask_shape=shape, output=output)
-        columns = self.columns(view.keys, view.values)
+        columns = self.columns(view.keys, view.values, view.form)
         width = int(view.keys.shape[2])
-        record = ReadRecord(None, columns.ids, width, kind, shape, columns.torn, output)
+        record = ReadRecord(None, columns.ids, width, kind, shape, columns.torn, output, view.form)
         if mask is None:
             return record
         shown = spread(mask, self.stamper.config.batch, length, width)
@@ -131,12 +134,15 @@ class Decoder:
             view.storage,
             view.can_trim,
             view.write_index,
+            form=view.form,
+            floor=view.floor,
+            max_append=view.max_append,
         )
         if view.keys is None or view.values is None:
             return evolve(record, held=()) if view.columns == 0 else record
         if view.keys.shape[2] == 0:
             return evolve(record, held=())
-        columns = self.columns(view.keys, view.values)
+        columns = self.columns(view.keys, view.values, view.form)
         torn = (*columns.torn, *_unequal_rows(columns.ids))
         return evolve(record, held=columns.ids[0], torn=torn, digest=digest(view.keys, view.values))
 

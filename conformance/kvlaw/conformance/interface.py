@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvlaw.conformance.decode import NonsenseError
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import KINDS, Config, Kind, LayerSpec
 from kvlaw.spec.observations import Bits, StateView
 
@@ -83,7 +83,7 @@ class Adapter:
         """Make an empty cache; raise if such a cache cannot be built."""
         raise NotImplementedError
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append and give the read: anything that ``fetched``, ``read_mask`` and ``attend`` understand."""
         raise NotImplementedError
 
@@ -130,7 +130,7 @@ class Adapter:
     # A list of layers.
 
     def append_layers(
-        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         """Append to every layer its own keys and values, or to none; the plain way is one by one."""
         pairs = zip(caches, tensors, strict=True)

@@ -7,7 +7,7 @@ its one-hot lanes are nonzero exactly where a visible token has its lane, and eq
 import numpy as np
 import numpy.typing as npt
 
-from kvlaw.conformance.stamps import HEAD_LANES, MOST_TOKENS, Stamper
+from kvlaw.conformance.stamps import MOST_TOKENS, Stamper
 from kvlaw.reference.history import Sight
 from kvlaw.reference.numerics.formats import decode, encode
 from kvlaw.spec.observations import Bits
@@ -72,8 +72,8 @@ def _folded(output: Bits, stamper: Stamper) -> Bits:
 
 
 def _census(stamper: Stamper, output: Bits, sights: tuple[Sight, ...], most: int) -> list[Wrong]:
-    table = decode(stamper.table("values", most), stamper.config.dtype)[:, 0, 0, HEAD_LANES:]
-    lanes = decode(output[..., HEAD_LANES:], stamper.config.dtype)
+    table = decode(stamper.table("values", most), stamper.config.dtype)[:, 0, 0][:, stamper.census_lanes]
+    lanes = decode(output[..., stamper.census_lanes], stamper.config.dtype)
     found: list[Wrong] = []
     for query, sight in enumerate(sights):
         counts = table[list(sight.allowed)].sum(0)

@@ -26,7 +26,7 @@ _SPOILT_FROM = (1000, 9000)
 
 def stamper_of(config: Config) -> Stamper:
     """Give the stamp tables of a configuration, shared by all traces with the same shapes."""
-    key = evolve(config, kind="full", window=None, sinks=0, look="every", poison=False)
+    key = evolve(config, kind="full", window=None, sinks=0, start=None, look="every", poison=False)
     if key not in _stampers:
         if len(_stampers) > _MOST_STAMPERS:
             _stampers.clear()

@@ -10,9 +10,11 @@ from kvlaw.conformance.questions import Asked
 from kvlaw.conformance.stamps import Stamper
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.numerics import attention
+from kvlaw.reference.numerics.affine import Codes
 from kvlaw.reference.numerics.formats import equal_bits
+from kvlaw.reference.numerics.quantized_attention import attend_quantized
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, MakeMask, Reset, Trim
-from kvlaw.spec.observations import MaskView, Observation
+from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView
 from kvlaw.spec.records import ReadRecord, Tokens
 
 
@@ -72,7 +74,7 @@ class Showing:
             keys, values = (view.keys, view.values) if view else (arrays.get("keys"), arrays.get("values"))
             if keys is None or values is None:
                 return None, None
-            columns = decoder.columns(keys, values)
+            columns = decoder.columns(keys, values, exchange.expectation.form)
             width = int(keys.shape[2])
             return ReadRecord(fetched=columns.ids, width=width, torn=columns.torn) if view else None, columns
         return (None if view is None else decoder.read(view, exchange.queries)), None
@@ -109,6 +111,26 @@ class Showing:
         known = self.handed.get(exchange.name)
         return known == now if isinstance(exchange.call, LookAt) and known is not None else None
 
+    def _modelled(self, queries: Bits, view: ReadView, keys: Bits, values: Bits, mask: MaskView) -> Bits:
+        """Attend by the NumPy model, over tensors or codes."""
+        config, scale = self.stamper.config, self.stamper.scale
+        under = "causal" if mask.kind == "causal" else mask.array
+        if view.form != "affine":
+            return attention.attend(queries, keys, values, scale=scale, mask=under, dtype=config.dtype)
+        bits = self.stamper.side_bits
+        codes = [split_codes(p, self.stamper, side) for side, p in (("keys", keys), ("values", values))]
+        return attend_quantized(
+            queries,
+            codes[0],
+            codes[1],
+            scale=scale,
+            mask=under,
+            dtype=config.dtype,
+            key_bits=bits("keys"),
+            value_bits=bits("values"),
+            group=config.group,
+        )
+
     def _compute(self, exchange: Exchange, read: ReadRecord) -> None:
         """Compare a random read's output with the NumPy model, over the bytes that were fetched in their order."""
         view, asked = exchange.observation.read, exchange.asked
@@ -116,9 +138,16 @@ class Showing:
             return
         if view.output is None or view.keys is None or view.values is None or view.mask is None or read.visible is None:
             return
-        mask = "causal" if view.mask.kind == "causal" else view.mask.array
-        dtype, scale = self.stamper.config.dtype, self.stamper.scale
-        wanted = attention.attend(asked.queries, view.keys, view.values, scale=scale, mask=mask, dtype=dtype)
+        wanted = self._modelled(asked.queries, view, view.keys, view.values, view.mask)
         same = wanted.shape == view.output.shape
         same = same and bool(np.all(equal_bits(wanted, view.output, self.stamper.config.dtype)))
         self.arithmetic = Arithmetic(self.arithmetic.reads + 1, self.arithmetic.different + (not same))
+
+
+def split_codes(joined: Bits, stamper: Stamper, side: str) -> Codes:
+    """Take the codes of columns apart again, as ``join_codes`` laid them."""
+    width = stamper.config.head_dim if side == "keys" else stamper.config.value_dim
+    words, groups = width * stamper.side_bits(side) // 32, width // stamper.config.group
+    parts = np.split(joined, [words, words + groups], axis=-1)
+    half = np.uint32 if stamper.config.dtype == "f32" else np.uint16
+    return Codes(parts[0].astype(np.uint32), parts[1].astype(half), parts[2].astype(half))

@@ -18,15 +18,18 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
+from kvlaw.reference.numerics.affine import dequantize, quantize
 from kvlaw.reference.numerics.formats import decode, encode
 from kvlaw.spec.calls import Malformed
 from kvlaw.spec.config import Config, DType
-from kvlaw.spec.observations import Bits, Payload
+from kvlaw.spec.observations import Bits, Form, Payload, join_codes
 
 CODE_BITS = 14
 LEVEL = CODE_BITS
 LANES = LEVEL + 1
 HEAD_LANES = 4
+PINS = 2
+PLACE_LANES = 4
 POINTER_GAIN = 512.0
 PROBES = ("newest", "pointer", "oldest", "census")
 MOST_TOKENS = {"bf16": 14000, "f16": 1022, "f32": 1 << 14}
@@ -63,26 +66,44 @@ class Stamper:
     """The tensors of one configuration, by token id; tables grow as ids are used."""
 
     config: Config
-    _keys: Bits = field(init=False)
-    _values: Bits = field(init=False)
     _known: int = field(default=0, init=False)
-    _owners: dict[str, dict[bytes, Owner]] = field(factory=lambda: {"keys": {}, "values": {}}, init=False)
+    _tables: dict[tuple[str, Form], Bits] = field(factory=dict[tuple[str, Form], Bits], init=False)
+    _owners: dict[tuple[str, Form], dict[bytes, Owner]] = field(
+        factory=dict[tuple[str, Form], dict[bytes, Owner]], init=False
+    )
 
-    def table(self, side: str, most: int) -> Bits:
-        """Give the bits of one side, ``[ids, B, Hkv, D]``, for ids up to ``most`` at least (id 0 is all zero)."""
+    def table(self, side: str, most: int, form: Form = "dense") -> Bits:
+        """Give the bits of one side, ``[ids, B, Hkv, D]``, for ids up to ``most`` at least (dense id 0 is all zero).
+
+        In the form ``affine`` a column is the codes of that token, as ``join_codes`` lays them.
+        """
         if most >= self._known:
             self._grow(max(128, 2 * most))
-        return self._keys if side == "keys" else self._values
+        return self._tables[side, form]
 
-    def owners(self, side: str) -> dict[bytes, Owner]:
+    def owners(self, side: str, form: Form = "dense") -> dict[bytes, Owner]:
         """Map the bytes of one head's column to whose they are."""
-        return self._owners[side]
+        return self._owners.setdefault((side, form), {})
+
+    @property
+    def grid(self) -> bool:
+        """Stamps are drawn on a grid whose codes are exact (numerics.md section 4)."""
+        return self.config.bits is not None
+
+    def side_bits(self, side: str) -> int:
+        """Bits of one side's codes."""
+        return (self.config.bits if side == "keys" else self.config.bits_of_values) or 0
 
     def _grow(self, count: int) -> None:
-        make = self._coded if self.config.stamp == "code" else self._random
-        self._keys, self._values = make(count)
-        for side, table in (("keys", self._keys), ("values", self._values)):
-            known = self._owners[side]
+        coded = self._gridded if self.grid else self._coded
+        keys, values = (coded if self.config.stamp == "code" else self._random)(count)
+        self._tables = {("keys", "dense"): keys, ("values", "dense"): values}
+        for side in ("keys", "values") if self.grid else ():
+            self._tables[side, "affine"], self._tables[side, "restored"] = self._codes(
+                side, self._tables[side, "dense"]
+            )
+        for (side, form), table in self._tables.items():
+            known = self.owners(side, form)
             for token in range(max(1, self._known), count):
                 for row in range(self.config.batch):
                     for head in range(self.config.kv_heads):
@@ -107,6 +128,53 @@ class Stamper:
         values[ids, :, :, HEAD_LANES + ids % self.census_width] = 1
         keys[0], values[0] = 0, 0
         return encode(keys, c.dtype), encode(values, c.dtype)
+
+    def _codes(self, side: str, table: Bits) -> tuple[Bits, Bits]:
+        """Quantize a table column by column, and restore it; nothing if the group does not divide the width (PREC-13)."""
+        if table.shape[-1] % self.config.group:
+            return np.zeros((*table.shape[:-1], 0), np.uint32), table
+        bits, group, dtype = self.side_bits(side), self.config.group, self.config.dtype
+        codes = quantize(table, dtype=dtype, bits=bits, group=group)
+        restored = dequantize(codes, dtype=dtype, bits=bits, group=group)
+        restored[0] = 0
+        return join_codes(codes.words, codes.scales, codes.biases), restored
+
+    def free(self, side: str) -> Ids:
+        """List the lanes of a grid stamp that are not pinned to an end code."""
+        width = self.config.head_dim if side == "keys" else self.config.value_dim
+        lanes = np.arange(width)
+        return lanes[lanes % self.config.group >= PINS]
+
+    def _gridded(self, count: int) -> tuple[Bits, Bits]:
+        """Stamp on the grid: both end codes in every group, so that scale 1 and every value come back exactly."""
+        ids, c = np.arange(count), self.config
+        keys, values = self._pinned(count, "keys"), self._pinned(count, "values")
+        own = self.free("keys")
+        keys[..., own[:CODE_BITS]] = self._code(ids)[:, None, None, :]
+        self._place(keys, own[CODE_BITS : CODE_BITS + PLACE_LANES])
+        rest = np.arange(len(own) - CODE_BITS - PLACE_LANES)
+        keys[..., own[CODE_BITS + PLACE_LANES :]] = ((ids[:, None] * 7 + rest * 3) % 3 - 1)[:, None, None, :]
+        own = self.free("values")
+        values[..., own[:CODE_BITS]] = ((ids[:, None] >> np.arange(CODE_BITS)) & 1)[:, None, None, :]
+        self._place(values, own[CODE_BITS : CODE_BITS + PLACE_LANES])
+        values[ids, :, :, self.census_lanes[ids % self.census_width]] = 1
+        keys[0], values[0] = 0, 0
+        return encode(keys, c.dtype), encode(values, c.dtype)
+
+    def _pinned(self, count: int, side: str) -> Floats:
+        c, half = self.config, 1 << (self.side_bits(side) - 1)
+        width = c.head_dim if side == "keys" else c.value_dim
+        table = np.zeros((count, c.batch, c.kv_heads, width), np.float32)
+        table[..., 0 :: c.group], table[..., 1 :: c.group] = -half, half - 1
+        return table
+
+    def _place(self, table: Floats, lanes: Ids) -> None:
+        """Write row and head in two bits each."""
+        rows = np.arange(self.config.batch)[None, :, None]
+        heads = np.arange(self.config.kv_heads)[None, None, :]
+        for bit in range(PLACE_LANES // 2):
+            table[..., lanes[bit]] = (rows >> bit) & 1
+            table[..., lanes[PLACE_LANES // 2 + bit]] = (heads >> bit) & 1
 
     @staticmethod
     def _code(ids: npt.NDArray[np.int64]) -> Floats:
@@ -134,9 +202,21 @@ class Stamper:
         return table
 
     @cached_property
+    def census_lanes(self) -> Ids:
+        """List the one-hot lanes of a value."""
+        if self.grid:
+            return self.free("values")[CODE_BITS + PLACE_LANES :]
+        return np.arange(HEAD_LANES, self.config.value_dim)
+
+    @cached_property
     def census_width(self) -> int:
         """Count the one-hot lanes of a value."""
-        return self.config.value_dim - HEAD_LANES
+        return len(self.census_lanes)
+
+    @cached_property
+    def code_lanes(self) -> Ids:
+        """List the lanes of a key that carry the binary code of its token."""
+        return self.free("keys")[:CODE_BITS] if self.grid else np.arange(CODE_BITS)
 
     # Payloads.
 
@@ -154,7 +234,8 @@ class Stamper:
 
     def probe(self, head: int, turn: int) -> str:
         """Say which probe a query head asks at a given turn."""
-        return PROBES[(head % self.config.groups + turn) % len(PROBES)]
+        probe = PROBES[(head % self.config.groups + turn) % len(PROBES)]
+        return "pointer" if self.grid and probe != "census" else probe  # a grid has no room for levels
 
     def queries(self, pointers: Ids, turn: int, seed: int = 0) -> Bits:
         """Make queries ``[B, H, L, D]``; ``pointers[i]`` is the id that query i's pointer probes ask for."""
@@ -167,7 +248,7 @@ class Stamper:
         for head in range(c.heads):
             probe = self.probe(head, turn)
             if probe == "pointer":
-                queries[:, head, :, :CODE_BITS] = POINTER_GAIN * self._code(pointers)
+                queries[:, head][..., self.code_lanes] = POINTER_GAIN * self._code(pointers)
             elif probe != "census":
                 queries[:, head, :, LEVEL] = 1.0 if probe == "newest" else -1.0
         return encode(queries, c.dtype)

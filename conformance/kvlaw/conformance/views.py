@@ -14,7 +14,7 @@ from attrs import frozen
 
 from kvlaw.conformance.guard import ShowingError, show
 from kvlaw.conformance.interface import UNSHOWN, Adapter, NonsenseError, Unshown
-from kvlaw.spec.observations import Bits, MaskView, Observation, Payload, ReadView, StateView
+from kvlaw.spec.observations import Bits, Form, MaskView, Observation, Payload, ReadView, StateView, join_codes
 
 
 @frozen
@@ -30,12 +30,14 @@ class Views:
         parts = () if fetched is None else show("the fetch", pair, fetched)
         asked = "attend" in self.adapter.capabilities and payload.queries.size > 0
         output = self._attended(read, payload, parts, mask) if asked else None
-        lazy = [part for part in (*parts, mask, output) if not (part is None or isinstance(part, str | Unshown))]
+        pieces = [piece for part in parts for piece in (part if is_codes(part) else (part,))]
+        lazy = [part for part in (*pieces, mask, output) if not (part is None or isinstance(part, str | Unshown))]
         show("the read", self.adapter.settle, lazy)
-        keys = self.tensor("the fetched keys", parts[0]) if parts else None
-        values = self.tensor("the fetched values", parts[1]) if parts else None
+        keys = self.columns("the fetched keys", parts[0]) if parts else None
+        values = self.columns("the fetched values", parts[1]) if parts else None
+        form: Form = "affine" if parts and is_codes(parts[0]) else "dense"
         answer = None if output is None else self.tensor("the output", output)
-        return ReadView(keys, values, None if mask is UNSHOWN else self.mask(mask), answer)
+        return ReadView(keys, values, None if mask is UNSHOWN else self.mask(mask), answer, form)
 
     def _attended(self, read: Any, payload: Payload, parts: Sequence[Any], mask: Any) -> Any:
         """Attend; an attention that fails because the mask does not fit is shown by the mask itself (MASK-1)."""
@@ -60,6 +62,13 @@ class Views:
         if said is not None and said != self.adapter.config.dtype:
             raise ShowingError(f"{what}: {said} instead of {self.adapter.config.dtype}")
         return show(what, self.adapter.bits, array)
+
+    def columns(self, what: str, part: Any) -> Bits:
+        """Show columns: tensors, or codes as words, scales and biases."""
+        if not is_codes(part):
+            return self.tensor(what, part)
+        words, scales, biases = part
+        return join_codes(show(what, self.adapter.bits, words), self.tensor(what, scales), self.tensor(what, biases))
 
     def mask(self, mask: Any) -> MaskView:
         """Show a mask."""
@@ -98,6 +107,12 @@ class Views:
         counts = range((offset or 0) + 2)
         flags = [show("can_trim of the list", self.adapter.can_trim_layers, caches, n) for n in counts]
         return StateView(offset=offset, can_trim=None if None in flags else tuple(bool(flag) for flag in flags))
+
+
+def is_codes(part: Any) -> bool:
+    """Tell whether columns came as codes: words, scales and biases."""
+    parts = _parts(part)
+    return parts is not None and len(parts) == 3
 
 
 def pair(answer: Any) -> tuple[Any, Any]:

@@ -26,6 +26,9 @@ def sight_clauses(before: Model, after: Model, call: Call, phase: Phase, config:
         cited.append("GROW-1" if window is None else "RING-1")
     cited += _past_clauses(after)
     cited += ["OWN-8"] if config.poison else []
+    cited += ["READ-12"] if call.verb == "known" else []
+    cited += ["PREC-8", "PREC-7", "READ-10"] if before.storage == "affine" else []
+    cited += ["PREC-14"] if before.converted and after.past.related else []
     cited += ["VIS-3", "VIS-4", "VIS-5", "VIS-6", "GROW-4"]
     cited += ["VIS-10"] if config.batch > 1 or config.kv_heads > 1 else []
     return tuple(cited)
@@ -82,6 +85,23 @@ def mask_clauses(before: Model, phase: Phase, argument: int | None) -> tuple[str
     if phase == "window":
         return ("MASK-7",)
     return ("MASK-10",) if narrow and argument < before.layer.window else ("MASK-6",)
+
+
+def policy_clauses(model: Model) -> tuple[str, ...]:
+    """Cite what the storage of a cache with a policy rests on."""
+    start = model.layer.start
+    if start is None:
+        return ("PREC-11",)
+    if start == "never":
+        return ("PREC-3",)
+    return ("PREC-2", "PREC-1") if start == 0 else ("PREC-1",)
+
+
+def form_clauses(before: Model, after: Model) -> tuple[str, ...]:
+    """Cite what a read fetches by: codes, or the tensors of an append that a conversion follows."""
+    if before.storage == "affine":
+        return ("PREC-11", "READ-10") if before.layer.start is None else ("READ-10",)
+    return ("PREC-4", "PREC-1") if after.converted else policy_clauses(before)
 
 
 def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:

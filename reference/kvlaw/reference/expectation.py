@@ -5,7 +5,7 @@ from typing import Any
 from attrs import field, frozen
 
 from kvlaw.reference.history import Sight
-from kvlaw.spec.observations import MaskKind, Outcome
+from kvlaw.spec.observations import Form, MaskKind, Outcome
 
 
 @frozen
@@ -45,6 +45,7 @@ class Expectation:
     answer: int | None = None
     live_before: tuple[int, ...] = ()
     live: tuple[int, ...] = ()
+    form: Form = "dense"
     situation: frozenset[str] = frozenset()
 
     def value(self, name: str) -> Any:

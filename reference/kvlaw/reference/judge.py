@@ -6,7 +6,7 @@ trace then ends, since the law leaves open what follows.
 
 from attrs import evolve, frozen
 
-from kvlaw.reference.citations import layout_clauses, mask_clauses, sight_clauses
+from kvlaw.reference.citations import form_clauses, layout_clauses, mask_clauses, sight_clauses
 from kvlaw.reference.expectation import Expectation, Expected
 from kvlaw.reference.history import Sight
 from kvlaw.reference.index import mask_kind
@@ -18,6 +18,7 @@ from kvlaw.reference.world import Profile, Seen, UnknownObjectError
 from kvlaw.spec.calls import Call, Clone, Drop, FetchDense, LookAt, MakeMask, Phase, Reset, TakeState, Trim
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
+from kvlaw.spec.observations import Form
 
 _EITHER = Expectation(("ok", "refused"), ends=True)
 """The law leaves open what comes of this call."""
@@ -95,6 +96,7 @@ class Judge:
             fetched=fetched,
             live_before=model.row.tokens,
             live=after.row.tokens,
+            form=_form(model, call),
         )
         expected = self.states.after(after, call, layout_clauses(model, call, phase))
         if not unread:
@@ -109,12 +111,13 @@ class Judge:
         cited = sight_clauses(model, after, call, phase, self.config)
         layout_only = self.states.layout_only
         if isinstance(call, FetchDense):
-            cited = ("READ-6", *(c for c in cited if c not in _NOT_READ))
+            restored = ("READ-14",) if model.storage == "affine" else ()
+            cited = (*restored, "READ-6", *(c for c in cited if c not in _NOT_READ))
             needed = frozenset(t for sight in shows.sights for t in sight.required)
             dense = Expected("dense_sights", Sight(_in_order(shows.live, needed), shows.live), cited)
             if model.lenient:
                 return (evolve(dense, clauses=("RING-14",)),)
-            return dense, *layout_only(Expected("fetched", shows.fetched, ("READ-7", "VIS-7")))
+            return dense, *layout_only(Expected("fetched", shows.fetched, (*restored, "READ-7", "VIS-7")))
         argument, array = getattr(call, "window", None), bool(getattr(call, "array", False))
         kind = "array" if array else mask_kind(model.state, len(shows.sights), phase, argument)
         mask = Expected("mask", kind, mask_clauses(model, phase, argument))
@@ -124,7 +127,8 @@ class Judge:
             Expected("sights", shows.sights, cited),
             Expected("mask_width", len(shows.sights), ("MASK-1",)),
             Expected("foretold", shows.sights, ("MASK-12",)),
-            Expected("probes", None, ("READ-3", "READ-4")),
+            Expected("probes", None, (*(("READ-11",) if model.storage == "affine" else ()), "READ-3", "READ-4")),
+            *([Expected("form", shows.form, form_clauses(model, after))] if model.layer.bits else []),
             *layout_only(mask, Expected("order", shows.order, ("VIS-7",))),
         )
 
@@ -146,6 +150,13 @@ class Judge:
         after, plan = model.appended(call.phase, fresh, unread=True)
         sights = after.sights(call.length, call.window)
         return tuple(tuple(after.slots[c] in set(sight.allowed) for c in plan.fetch) for sight in sights)
+
+
+def _form(model: Model, call: Call) -> Form:
+    """Say what a fetch of the next append gives: what is stored before it, or tensors again for a dense fetch."""
+    if model.storage == "dense":
+        return "dense"
+    return "restored" if isinstance(call, FetchDense) else "affine"
 
 
 def _in_order(ids: tuple[int, ...], among: frozenset[int]) -> tuple[int, ...]:

@@ -13,10 +13,13 @@ import numpy.typing as npt
 from attrs import frozen
 
 from kvlaw.reference import index
+from kvlaw.reference.codes import Codec, Side
 from kvlaw.reference.numerics import attention
+from kvlaw.reference.numerics.formats import DType, bits_dtype
+from kvlaw.reference.numerics.quantized_attention import attend_quantized
 from kvlaw.spec.calls import Phase
-from kvlaw.spec.config import LayerSpec
-from kvlaw.spec.observations import Bits
+from kvlaw.spec.config import LayerSpec, Storage
+from kvlaw.spec.observations import Bits, Form, Unbounded
 
 MaskValue = npt.NDArray[np.bool_] | str | None
 
@@ -34,16 +37,39 @@ class Read:
     mask: MaskValue
     length: int
     dtype: str
+    codec: Codec | None = None
+
+    @property
+    def form(self) -> Form:
+        """What was fetched: tensors, or columns of codes if there is a codec."""
+        return "dense" if self.codec is None else "affine"
 
     def attend(self, queries: Bits, scale: float) -> Bits:
         """Attend queries ``[B, H, L, D]`` over the fetch; refuse another shape or dtype (READ-9)."""
-        rows, heads, _, width = self.keys.shape
+        rows, heads, _, columns = self.keys.shape
+        width = columns if self.codec is None else self.codec.key_width
         fits = queries.ndim == 4 and queries.shape[0] == rows and queries.shape[1] % heads == 0  # [B, H, L, D]
-        if not fits or queries.shape[2:] != (self.length, width) or queries.dtype != self.keys.dtype:
+        dtype = cast("DType", self.dtype)
+        if not fits or queries.shape[2:] != (self.length, width) or queries.dtype != bits_dtype(dtype):
             wanted = f"[{rows}, a multiple of {heads}, {self.length}, {width}]"
             raise Refusal(f"queries {list(queries.shape)} of {queries.dtype}: this read takes {wanted} (READ-9)")
-        dtype = cast("Any", self.dtype)
+        if self.codec is not None:
+            return self._attend_codes(queries, scale, self.codec)
         return attention.attend(queries, self.keys, self.values, scale=scale, mask=cast("Any", self.mask), dtype=dtype)
+
+    def _attend_codes(self, queries: Bits, scale: float, codec: Codec) -> Bits:
+        keys, values = codec.split("keys", self.keys), codec.split("values", self.values)
+        return attend_quantized(
+            queries,
+            keys,
+            values,
+            scale=scale,
+            mask=cast("Any", self.mask),
+            dtype=codec.dtype,
+            key_bits=codec.bits("keys"),
+            value_bits=codec.bits("values"),
+            group=codec.layer.group,
+        )
 
 
 @frozen(eq=False)
@@ -68,6 +94,10 @@ class Planes:
     def written(self, start: int, new: "Planes") -> "Planes":
         """Write new columns at ``start``, extending the planes if they end there."""
         return Planes(_written(self.keys, start, new.keys), _written(self.values, start, new.values))
+
+
+def _encoded(codec: Codec, planes: Planes) -> Planes:
+    return Planes(codec.encode("keys", planes.keys), codec.encode("values", planes.values))
 
 
 def _grown(plane: Bits, count: int) -> Bits:
@@ -98,6 +128,8 @@ class Cache:
         self.state: index.State = index.Ring(self.layer.window or 0, self.layer.sinks) if ring else index.Full()
         self.planes: Planes | None = None
         self.dtype = ""
+        self.codec: Codec | None = None
+        self.floor = 0
 
     # Appends.
 
@@ -115,22 +147,46 @@ class Cache:
         """Append L positions per row, causal inside, and read them."""
         return self._append(keys, values, dtype, "window", window, array)
 
+    def append_known(
+        self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False
+    ) -> Read:
+        """Append L decided positions; on this arithmetic a query alone answers as in its window (READ-12, READ-13)."""
+        return self._append(keys, values, dtype, "window", window, array)
+
     def fetch_dense(self, keys: Bits, values: Bits, dtype: str) -> Planes:
-        """Append and hand out what a read would fetch; one position is written as a decode (READ-8)."""
+        """Append and hand out what a read would fetch, as tensors; one position is written as a decode (READ-8)."""
         phase: Phase = "decode" if keys.ndim == 4 and keys.shape[2] == 1 else "window"  # [B, H, L, D]
         read = self._append(keys, values, dtype, phase, None, False)
-        return Planes(read.keys, read.values)
+        if read.codec is None:
+            return Planes(read.keys, read.values)
+        return Planes(read.codec.decode("keys", read.keys), read.codec.decode("values", read.values))
 
     def _append(self, keys: Bits, values: Bits, dtype: str, phase: Phase, window: int | None, array: bool) -> Read:
         self.check_tensors(keys, values, dtype)
         length = int(keys.shape[2])
         mask = self.mask(length, phase, window, array)
         plan = self.plan(phase, length)
-        held = self.planes or Planes(keys[:, :, :0], values[:, :, :0])
-        self.planes = held.grown(plan.add).kept(plan.keep).written(plan.write_at, Planes(keys, values))
-        self.state, self.dtype = plan.after, dtype
+        codec = self.codec or (self.make_codec(keys, values, dtype) if self.layer.due(0) else None)
+        new = Planes(keys, values) if codec is None else _encoded(codec, Planes(keys, values))
+        held = self.planes or Planes(new.keys[:, :, :0], new.values[:, :, :0])
+        self.planes = held.grown(plan.add).kept(plan.keep).written(plan.write_at, new)
+        self.state, self.dtype, self.codec = plan.after, dtype, codec
         fetch = self.planes.kept(plan.fetch)
-        return Read(fetch.keys, fetch.values, mask, length, dtype)
+        read = Read(fetch.keys, fetch.values, mask, length, dtype, codec)
+        self.settle(keys, values)
+        return read
+
+    def make_codec(self, keys: Bits, values: Bits, dtype: str) -> Codec:
+        """Make the codec for tensors of these shapes."""
+        return Codec(self.layer, cast("DType", dtype), keys.shape[-1], values.shape[-1])
+
+    def settle(self, keys: Bits, values: Bits) -> None:
+        """Convert every column as laid out, if that is due by now (PREC-1, PREC-5, PREC-8, PREC-9)."""
+        if self.codec is not None or self.planes is None or not self.layer.due(self.offset):
+            return
+        self.codec = self.make_codec(keys, values, self.dtype)
+        self.planes = _encoded(self.codec, self.planes)
+        self.floor = self.offset if self.layer.start else 0
 
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
         """Plan one append."""
@@ -146,11 +202,15 @@ class Cache:
             raise Refusal(f"keys {list(keys.shape)} and values {list(values.shape)} differ in B, H or L (ERR-2)")
         if keys.shape[2] < 1:
             raise Refusal("an append needs at least 1 position (ERR-4)")
+        if self.layer.bits is not None and not self.make_codec(keys, values, dtype).fits:
+            raise Refusal(f"head dims {keys.shape[3]} and {values.shape[3]}: groups have {self.layer.group} (PREC-13)")
         if self.planes is None:
             return
         for name, new, held in (("keys", keys, self.planes.keys), ("values", values, self.planes.values)):
-            if (*new.shape[:2], new.shape[3]) != (*held.shape[:2], held.shape[3]):
-                wanted = [*held.shape[:2], "L", held.shape[3]]
+            side = cast("Side", name)
+            width = held.shape[3] if self.codec is None else self.codec.width(side)
+            if (*new.shape[:2], new.shape[3]) != (*held.shape[:2], width):
+                wanted = [*held.shape[:2], "L", width]
                 raise Refusal(f"{name} {list(new.shape)}: this cache holds {wanted} (ERR-2)")
         if dtype != self.dtype:
             raise Refusal(f"{dtype} tensors: this cache holds {self.dtype} (ERR-3)")
@@ -209,6 +269,7 @@ class Cache:
         twin = type(self)(self.layer)
         twin.state, twin.dtype = self.state, self.dtype
         twin.planes = self.planes and self.planes.each(np.copy)
+        twin.codec, twin.floor = self.codec, self.floor
         return twin
 
     def take_state(self) -> Mapping[str, npt.NDArray[Any]]:
@@ -239,9 +300,22 @@ class Cache:
         return self.state.write_index if isinstance(self.state, index.Ring) else self.state.offset
 
     @property
+    def storage(self) -> Storage:
+        """What it holds now: tensors, or codes."""
+        return "affine" if self.codec is not None or self.layer.due(0) else "dense"
+
+    @property
+    def max_append(self) -> int | Unbounded:
+        """Positions that may be appended until the storage changes (PREC-10)."""
+        start = self.layer.start
+        if not isinstance(start, int) or self.codec is not None or self.offset >= start:
+            return "unbounded"
+        return start - self.offset
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the allocated planes (GROW-7)."""
-        return 0 if self.planes is None else self.planes.keys.nbytes + self.planes.values.nbytes
+        return 0 if self.planes is None else self.columns * self.planes.keys.shape[0] * self.bytes_per_token
 
     @property
     def bytes_per_token(self) -> int:
@@ -249,4 +323,6 @@ class Cache:
         if self.planes is None:
             return 0
         keys, values = self.planes.keys, self.planes.values
+        if self.codec is not None:
+            return keys.shape[1] * (self.codec.column_bytes("keys") + self.codec.column_bytes("values"))
         return keys.shape[1] * (keys.shape[3] * keys.itemsize + values.shape[3] * values.itemsize)

@@ -10,7 +10,8 @@ from attrs import evolve, field, frozen
 from kvlaw.reference import index
 from kvlaw.reference.history import Row, Sight, sight
 from kvlaw.spec.calls import Phase
-from kvlaw.spec.config import LayerSpec
+from kvlaw.spec.config import LayerSpec, Storage
+from kvlaw.spec.observations import Unbounded
 
 
 @frozen
@@ -37,6 +38,8 @@ class Model:
     ``row`` is its meaning, ``state`` and ``slots`` its layout (ids by column, 0 for a column never
     written).
 
+    ``converted`` says that its storage has changed to codes, ``floor`` is the reuse floor that this left.
+
     ``lenient`` marks a ring that another design built although it cannot be built (RING-14): then a query must see its
     own position, and nothing is said of the others. ``version`` counts the acts, to tell whether a read's owner has
     moved.
@@ -49,6 +52,8 @@ class Model:
     past: Past = field(factory=Past)
     lenient: bool = False
     version: int = 0
+    converted: bool = False
+    floor: int = 0
 
     @classmethod
     def empty(cls, layer: LayerSpec, lenient: bool = False) -> "Model":
@@ -61,6 +66,27 @@ class Model:
     def offset(self) -> int:
         """The next position."""
         return self.row.offset
+
+    @property
+    def storage(self) -> Storage:
+        """What it holds now."""
+        always = self.layer.bits is not None and self.layer.start is None
+        return "affine" if always or self.converted else "dense"
+
+    @property
+    def max_append(self) -> int | Unbounded:
+        """Positions that may be appended until its storage changes (PREC-10)."""
+        start = self.layer.start
+        if not isinstance(start, int) or self.converted or self.offset >= start:
+            return "unbounded"
+        return start - self.offset
+
+    def settled(self) -> "Model":
+        """Convert what is due: at the end of an append, on the offset that it brought (PREC-1, PREC-5)."""
+        if self.storage == "affine" or not self.layer.due(self.offset):
+            return self
+        floor = self.offset if isinstance(self.layer.start, int) and self.layer.start > 0 else 0
+        return evolve(self, converted=True, floor=floor)
 
     @property
     def live(self) -> int:
@@ -105,7 +131,7 @@ class Model:
             grew=plan.add > 0 and self.offset > 0,
         )
         after = evolve(self, row=self.row.appended(tokens), state=plan.after, slots=tuple(slots), past=past)
-        return evolve(after, version=self.version + 1), plan
+        return evolve(after, version=self.version + 1).settled(), plan
 
     def trimmed(self, count: int, bypass: bool = False) -> "Model":
         """Drop the newest positions as a cache of our design does (``bypass`` cuts columns)."""

@@ -50,7 +50,8 @@ class Oracle:
             self.world["c0"] = self.acted = model = Model.empty(config.layer)
             return Expectation(expected=self.judge.states.after(model, None))
         pinned = config.kind == "ring" and config.window is not None and config.sinks >= config.window >= 1
-        cited = ("RING-14", "ERR-6") if pinned else ("ERR-6",)
+        policy = config.policy_problem is not None and config.ring_problem is None
+        cited = ("RING-14", "ERR-6") if pinned else ("PREC-13", "ERR-6") if policy else ("ERR-6",)
         accepted = self.profile == "core" and seen is not None and seen.outcome == "ok"
         if accepted and pinned:
             self.world["c0"] = self.acted = Model.empty(config.layer, lenient=True)

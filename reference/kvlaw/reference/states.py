@@ -6,7 +6,7 @@ and bounds on the bytes.
 
 from attrs import evolve, frozen
 
-from kvlaw.reference.citations import offset_clauses
+from kvlaw.reference.citations import offset_clauses, policy_clauses
 from kvlaw.reference.expectation import Expected
 from kvlaw.reference.index import Full, can_trim
 from kvlaw.reference.model import Model
@@ -36,14 +36,14 @@ class States:
         if model.lenient:
             return (offset,)
         context = ("OWN-7",) if call is not None and call.verb == "reset" else ()
-        state = [offset, *self._bytes(model, context)]
+        state = [offset, *self._bytes(model, context), *self._policy(model, call)]
         if self.profile == "core":
             return tuple(state)
         flags = tuple(can_trim(model.state, n) for n in range(model.offset + 2))
         state += [
             Expected("size", model.live, (*context, "POS-6")),
-            Expected("identity", model.layer.identity, ("ID-1", "ID-3") if call is None else ("ID-2", "ID-1")),
-            Expected("storage", "dense", ("ID-4",)),
+            self._identity(model, call),
+            *([] if model.layer.bits else [Expected("storage", "dense", ("ID-4",))]),
             Expected("can_trim", flags, ("TRIM-6",)),
         ]
         return tuple(state + self._columns(model, call, held))
@@ -62,16 +62,38 @@ class States:
         """Keep these in the layout profile, none in core."""
         return expected if self.profile == "layout" else ()
 
-    @clause("GROW-5", "GROW-6", "GROW-7", "RING-8")
+    @staticmethod
+    def _identity(model: Model, call: Call | None) -> Expected:
+        policy = ("PREC-12",) if model.layer.bits else ()
+        return Expected(
+            "identity", model.layer.identity, (*policy, *(("ID-1", "ID-3") if call is None else ("ID-2", "ID-1")))
+        )
+
+    @clause("PREC-1", "PREC-2", "PREC-3", "PREC-5", "PREC-6", "PREC-10", "PREC-11", "PREC-14")
+    def _policy(self, model: Model, call: Call | None) -> list[Expected]:
+        """Give what a cache with a storage policy shows of it."""
+        if model.layer.bits is None:
+            return []
+        acted = {"clone": ("PREC-14",), "trim": ("PREC-6",), "reset": ("PREC-6",)}.get(call.verb, ()) if call else ()
+        cited = (*acted, *policy_clauses(model))
+        return [
+            Expected("storage", model.storage, cited),
+            Expected("floor", model.floor, (*acted, "PREC-5")),
+            Expected("max_append", model.max_append, ("PREC-10",)),
+        ]
+
+    @clause("GROW-5", "GROW-9", "GROW-6", "GROW-7", "RING-8")
     def _bytes(self, model: Model, context: tuple[str, ...]) -> list[Expected]:
-        row_bytes = self.config.batch * self.config.token_bytes
+        token_bytes = self.config.bytes_of(model.storage)
+        row_bytes = self.config.batch * token_bytes
+        codes = ("GROW-9",) if model.storage == "affine" else ()
         state = [Expected("nbytes_min", model.needed * row_bytes, (*context, "GROW-6"))]
         if model.layer.window is not None:
             most = 2 * model.layer.window + model.past.longest + 512
             state.append(Expected("nbytes_max", most * row_bytes, ("RING-8",)))
         if self.profile == "layout":
             state.append(Expected("nbytes_per_column", row_bytes, ("GROW-7",)))
-            state.append(Expected("bytes_per_token", self.config.token_bytes if model.slots else 0, ("GROW-5",)))
+            state.append(Expected("bytes_per_token", token_bytes if model.slots else 0, (*codes, "GROW-5")))
         return state
 
     @clause("GROW-1", "GROW-2", "GROW-3", "RING-9")

@@ -15,6 +15,7 @@ from attrs import Attribute, field, frozen, validators
 from kvlaw.spec.config import LayerSpec
 
 Phase = Literal["decode", "window"]
+AppendName = Literal["decode", "window", "known"]
 Spoilt = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "empty"]
 Malformed = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "empty", "two"]
 MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
@@ -104,6 +105,13 @@ class AppendWindow(Append):
     def appends(self) -> int:
         """``length`` positions."""
         return self.length
+
+
+@frozen(kw_only=True)
+class AppendKnown(AppendWindow):
+    """Append ``length`` positions that are already decided; each is attended with one-query arithmetic (READ-12)."""
+
+    verb: ClassVar[str] = "known"
 
 
 @frozen(kw_only=True)
@@ -199,6 +207,7 @@ class OpenList(BaseCall):
 Call: TypeAlias = (
     AppendDecode
     | AppendWindow
+    | AppendKnown
     | FetchDense
     | MakeMask
     | Attend
@@ -215,6 +224,7 @@ CALLS: dict[str, type[Call]] = {
     for kind in (
         AppendDecode,
         AppendWindow,
+        AppendKnown,
         FetchDense,
         MakeMask,
         Attend,

@@ -2,7 +2,7 @@
 
     refused | ok | 2 (the answer) | sees t6..t13 | order t9,t2..t8 | fetches t9,t2..t8 | holds t9,t2,_ | mask causal
     can_trim 0..3 | offset 13 | columns 8 | size 8 | nbytes 64 | write_index 1 | bytes_per_token 64 | identity full
-    storage dense
+    storage dense | form affine (of what a read fetched) | floor 5 | max_append 3 (or unbounded)
 
 Claims are joined by ``and``.  Tokens are written ``t4``, runs ``t4..t9``, a spare column ``_``, no token at all
 ``nothing``; the sets of several queries are parted by ``|``.
@@ -19,11 +19,12 @@ from kvlaw.spec.structure import TraceError
 MOST = 1_000_000
 """The most tokens, counts or repetitions that one range may write out."""
 
-NUMBERS = ("offset", "columns", "size", "nbytes", "write_index", "bytes_per_token")
+NUMBERS = ("offset", "columns", "size", "nbytes", "write_index", "bytes_per_token", "floor")
 MASKS = ("none", "causal", "array")
+WORDS = ("identity", "storage", "form")
 OF_QUERIES = ("sees", "order")
 OF_COLUMNS = ("fetches", "holds")
-CLAIMS = ("refused", "ok", "answer", *OF_QUERIES, *OF_COLUMNS, "mask", "can_trim", "identity", "storage", *NUMBERS)
+CLAIMS = ("refused", "ok", "answer", *OF_QUERIES, *OF_COLUMNS, "mask", "can_trim", *WORDS, "max_append", *NUMBERS)
 """The claims that may stand after ``->`` (an answer is written as the bare number)."""
 
 
@@ -89,6 +90,10 @@ def _mask(text: str, claim: str) -> str:
     return text
 
 
+def _bound(text: str, claim: str) -> int | str:
+    return text if text == "unbounded" else _number(text, claim)
+
+
 def _word(text: str, claim: str) -> str:
     if len(text.split()) != 1:
         raise TraceError(f"{claim!r}: one word is wanted")
@@ -100,8 +105,8 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(OF_COLUMNS, _tokens),
     "can_trim": _counts,
     "mask": _mask,
-    "identity": _word,
-    "storage": _word,
+    **dict.fromkeys(WORDS, _word),
+    "max_append": _bound,
     **dict.fromkeys(NUMBERS, _number),
 }
 

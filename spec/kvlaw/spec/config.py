@@ -16,19 +16,51 @@ StampName = Literal["code", "random"]
 DTYPES: tuple[DType, ...] = get_args(DType)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ITEM_SIZE: dict[str, int] = {"bf16": 2, "f16": 2, "f32": 4}
+CODE_BITS = (2, 3, 4, 5, 6, 8)
+GROUPS = (32, 64, 128)
+Storage = Literal["dense", "affine"]
+Start = int | Literal["never"] | None
 
 
 @frozen
 class LayerSpec:
-    """What one layer's cache is: its kind, and for a ring its window and sinks (all in positions)."""
+    """What one layer's cache is: its kind, for a ring its window and sinks (in positions), and its storage policy.
+
+    Without ``bits`` it stays dense. With ``bits`` it holds affine codes (keys of ``bits``, values of ``value_bits`` or as
+    many), in groups of ``group`` along the head dim: from the first append, or with ``start`` from the end of the append
+    that brings the offset to ``start`` on (``bf16_first``; ``"never"`` stays dense).
+    """
 
     kind: Kind = field(validator=validators.in_(KINDS))
     window: int | None = None
     sinks: int = 0
+    bits: int | None = None
+    value_bits: int | None = None
+    group: int = 64
+    start: Start = None
 
     @property
     def problem(self) -> str | None:
-        """Say why such a cache cannot be built, or None (RING-14, ERR-6)."""
+        """Say why such a cache cannot be built, or None (RING-14, ERR-6, PREC-13)."""
+        return self.ring_problem or self.policy_problem
+
+    @property
+    def policy_problem(self) -> str | None:
+        """Say why such a storage policy cannot be had, or None (PREC-13)."""
+        if self.bits is None:
+            given = self.value_bits is not None or self.start is not None
+            return "value_bits and start need bits" if given else None
+        for name, bits in (("bits", self.bits), ("value_bits", self.bits_of_values)):
+            if bits not in CODE_BITS:
+                return f"{name} is one of {', '.join(map(str, CODE_BITS))}, not {bits}"
+        if self.group not in GROUPS:
+            return f"a group is one of {', '.join(map(str, GROUPS))}, not {self.group}"
+        negative = isinstance(self.start, int) and self.start < 0
+        return f"start is a number of positions from 0 on, or never, not {self.start}" if negative else None
+
+    @property
+    def ring_problem(self) -> str | None:
+        """Say why such a kind, window and sinks cannot be had, or None (ERR-6)."""
         if self.kind == "full":
             return "a growing cache takes no window and no sinks" if self.window is not None or self.sinks else None
         if self.window is None or self.window < 1:
@@ -37,17 +69,34 @@ class LayerSpec:
             return f"a ring of window {self.window} can pin 0 to {self.window - 1} sinks, not {self.sinks}"
         return None
 
+    @property
+    def bits_of_values(self) -> int | None:
+        """Bits of a value's code: ``value_bits``, or as many as a key's."""
+        return self.bits if self.value_bits is None else self.value_bits
+
+    def due(self, offset: int) -> bool:
+        """Say whether a cache that stands at ``offset`` is to hold codes (PREC-1 to PREC-3)."""
+        if self.bits is None or self.start == "never":
+            return False
+        return self.start is None or (offset >= self.start and offset > 0)
+
     def describe(self) -> str:
-        """Write the layer as the text form does: ``ring window=8 sinks=2``."""
-        if self.kind == "full" and self.window is None and not self.sinks:
-            return "full"
-        parts = [self.kind] + ([] if self.window is None else [f"window={self.window}"])
-        return " ".join([*parts, *([f"sinks={self.sinks}"] if self.sinks else [])])
+        """Write the layer as the text form does: ``ring window=8 sinks=2 bits=4 start=5``."""
+        parts: list[str] = [self.kind] + ([] if self.window is None else [f"window={self.window}"])
+        parts += [f"sinks={self.sinks}"] if self.sinks else []
+        options = (("bits", self.bits), ("value_bits", self.value_bits), ("start", self.start))
+        parts += [f"{name}={value}" for name, value in options if value is not None]
+        return " ".join([*parts, *([f"group={self.group}"] if self.group != 64 else [])])  # the default
 
     @property
     def identity(self) -> str:
         """The identity that a cache of this layer reports (ID-1)."""
-        return "full" if self.kind == "full" else f"ring(window={self.window},sinks={self.sinks})"
+        parts = [] if self.kind == "full" else [f"window={self.window}", f"sinks={self.sinks}"]
+        if self.bits is not None:
+            parts.append(f"bits={self.bits}")
+            parts += [f"value_bits={self.value_bits}"] if self.value_bits not in (None, self.bits) else []
+            parts += [f"group={self.group}", *([] if self.start is None else [f"start={self.start}"])]
+        return f"{self.kind}({','.join(parts)})" if parts else self.kind
 
 
 def _at_least(least: int, *, default: int) -> int:
@@ -78,7 +127,7 @@ class Config(LayerSpec):
     @property
     def layer(self) -> LayerSpec:
         """The layer part alone."""
-        return LayerSpec(self.kind, self.window, self.sinks)
+        return LayerSpec(self.kind, self.window, self.sinks, self.bits, self.value_bits, self.group, self.start)
 
     @property
     def heads(self) -> int:
@@ -87,5 +136,16 @@ class Config(LayerSpec):
 
     @property
     def token_bytes(self) -> int:
-        """Bytes that one position of one row takes (GROW-5)."""
+        """Bytes that one dense position of one row takes (GROW-5)."""
         return self.kv_heads * (self.head_dim + self.value_dim) * ITEM_SIZE[self.dtype]
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes that one position of one row takes in codes: words, scales and biases (GROW-9)."""
+        words = (self.head_dim * (self.bits or 0) + self.value_dim * (self.bits_of_values or 0)) // 8
+        groups = (self.head_dim + self.value_dim) // self.group
+        return self.kv_heads * (words + groups * 2 * ITEM_SIZE[self.dtype])
+
+    def bytes_of(self, storage: Storage) -> int:
+        """Bytes that one position of one row takes in a storage."""
+        return self.token_bytes if storage == "dense" else self.code_bytes

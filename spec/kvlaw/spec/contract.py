@@ -52,6 +52,11 @@ CAPABILITIES: dict[str, str] = {
     "state": "it hands out its state",
     "reset": "it can be reset",
     "sinks": "it can pin the first positions of a ring",
+    "policy": "it can be built with a storage policy: bits, group, start",
+    "codes": "it shows the codes that it holds and fetches",
+    "floor": "it reports its reuse floor",
+    "max_append": "it says how many positions may be appended before its storage changes",
+    "known": "it appends decided tokens, each attended with one-query arithmetic",
     "list_appends": "an append to a list of layers reaches all of them or none",
     "lists": "a list of layers can be trimmed, cloned and asked as one",
 }

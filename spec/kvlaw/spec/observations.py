@@ -15,6 +15,9 @@ from attrs import field, frozen
 Bits: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 Outcome = Literal["ok", "refused", "unsupported", "error"]
 MaskKind = Literal["none", "causal", "array"]
+Form = Literal["dense", "affine", "restored"]
+"""What columns are: tensors as appended, affine codes, or tensors dequantized from codes."""
+Unbounded = Literal["unbounded"]
 
 
 @frozen(eq=False)
@@ -34,12 +37,16 @@ class MaskView:
 
 @frozen(eq=False)
 class ReadView:
-    """What a read shows: fetched keys and values ``[B, Hkv, S, D]``, its mask, the output for the call's queries."""
+    """What a read shows: fetched keys and values ``[B, Hkv, S, D]``, its mask, the output for the call's queries.
+
+    ``form`` says what the columns are: tensors (``dense``), or codes (``affine``, as ``join_codes`` lays them).
+    """
 
     keys: Bits | None = None
     values: Bits | None = None
     mask: MaskView | None = None
     output: Bits | None = None
+    form: Form = "dense"
 
 
 @frozen(eq=False)
@@ -47,7 +54,9 @@ class StateView:
     """What a cache shows of its state.
 
     ``keys`` and ``values`` are the allocated planes ``[B, Hkv, columns, D]`` in physical order; ``can_trim[n]`` answers
-    for n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write.
+    for n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write. ``form`` says what
+    the planes hold (see ``ReadView``), ``floor`` is the reuse floor (0: none), ``max_append`` how many positions may be
+    appended before the storage changes.
     """
 
     offset: int | None = None
@@ -61,6 +70,15 @@ class StateView:
     write_index: int | None = None
     keys: Bits | None = None
     values: Bits | None = None
+    form: Form = "dense"
+    floor: int | None = None
+    max_append: int | Unbounded | None = None
+
+
+def join_codes(words: npt.NDArray[Any], scales: npt.NDArray[Any], biases: npt.NDArray[Any]) -> Bits:
+    """Lay the codes of columns side by side, ``[..., S, words + 2 * groups]`` in uint32, so that a column is one row of bits."""
+    parts = [words.astype(np.uint32), scales.astype(np.uint32), biases.astype(np.uint32)]
+    return np.concatenate(parts, axis=-1)
 
 
 @frozen(eq=False)

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from kvlaw.spec.calls import BaseCall, Call
 from kvlaw.spec.config import Config
-from kvlaw.spec.observations import MaskKind, Outcome
+from kvlaw.spec.observations import Form, MaskKind, Outcome, Unbounded
 
 Tokens = tuple[int, ...]
 
@@ -33,6 +33,7 @@ class ReadRecord:
     mask_shape: tuple[int, ...] | None = None
     torn: tuple[tuple[int, int, str], ...] = ()
     output: str | None = None
+    form: Form | None = None
 
 
 @frozen
@@ -51,6 +52,9 @@ class CacheRecord:
     held: Tokens | None = None
     torn: tuple[tuple[int, int, str], ...] = ()
     digest: str | None = None
+    form: Form | None = None
+    floor: int | None = None
+    max_append: int | Unbounded | None = None
 
 
 @frozen

@@ -26,7 +26,7 @@ from kvlaw.spec.trace import Trace, TraceError, load
 _SHORT = {"heads": "kv_heads", "Dv": "value_dim", "D": "head_dim"}
 _FLAGS = ("array", "unread", "bypass", "poison")
 _FIRST = {
-    **dict.fromkeys(("window", "dense", "mask"), "length"),
+    **dict.fromkeys(("window", "known", "dense", "mask"), "length"),
     **dict.fromkeys(("look", "attend", "drop"), "on"),
     "trim": "n",
 }
@@ -176,13 +176,17 @@ def _with_claims(text: str, claims: Sequence[Claim]) -> str:
     return f"{text} -> {write_claims(claims)}" if claims else text
 
 
+_DESCRIBED = tuple(attribute.name for attribute in attrs.fields(LayerSpec))
+"""The fields that a layer's own description writes."""
+
+
 def write_config(config: Config) -> str:
     """Write the opening of a trace."""
     names = {full: short for short, full in _SHORT.items()}
     text = [config.describe()]
     for attribute in attrs.fields(Config):
         value = getattr(config, attribute.name)
-        if attribute.name not in ("kind", "window", "sinks") and value != attribute.default:
+        if attribute.name not in _DESCRIBED and value != attribute.default:
             text.append(_write_option(names.get(attribute.name, str(attribute.name)), value))
     return " ".join(text)
 

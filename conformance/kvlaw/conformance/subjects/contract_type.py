@@ -14,7 +14,7 @@ from typing import Any, cast
 from kvlaw.conformance.interface import UNSHOWN
 from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain, shown
 from kvlaw.conformance.subjects.arrays import Arrays
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
 
 CALLS = {"trim": "trim", "clone": "clone", "reset": "reset", "state": "state", "fetch_dense": "dense", "mask": "mask"}
@@ -56,7 +56,7 @@ class ContractAdapter(ArrayAdapter):
         self.capabilities = frozenset(able - {"write_index"})
         self.shows |= self.capabilities
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
         act = cache.append_decode if phase == "decode" else cache.append_window
         return act(keys, values, **self._mask_arguments(window, array))

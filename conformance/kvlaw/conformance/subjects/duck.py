@@ -20,7 +20,7 @@ from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain, shown
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.conformance.subjects.contract_type import takes
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
 
 
@@ -88,7 +88,7 @@ class DuckAdapter(ArrayAdapter):
         given: dict[str, Any] = {"window_size": window} if self.takes_window else {}
         return {**given, "return_array": array} if self.takes_array else given
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Ask for the mask, then append."""
         if "mask" in self.capabilities:
             mask = self.mask(cache, keys.shape[2], phase, window, array)

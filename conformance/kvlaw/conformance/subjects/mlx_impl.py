@@ -5,7 +5,7 @@ from typing import Any
 from kvlaw.conformance.interface import Tensors
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName
 from kvlaw.spec.config import Config, Kind, LayerSpec
 
 
@@ -32,7 +32,7 @@ class MlxImplAdapter(ContractAdapter):
         self.capabilities |= {"sinks", "lists", "list_appends"}
 
     def append_layers(
-        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         """Append to clones; they take the places of the layers when every one accepted."""
         from kvlaw.mlx_impl import layers

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from kvlaw.conformance.adapter import Adapter
 from kvlaw.conformance.interface import Tensors
 from kvlaw.reference.layout import Cache, Read, Refusal
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import LayerSpec
 from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Bits, StateView
@@ -43,13 +43,13 @@ class ReferenceAdapter(Adapter):
         """Give a copy of the bits."""
         return np.array(array.bits if isinstance(array, Tensor) else array)
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
-        act = cache.append_decode if phase == "decode" else cache.append_window
-        return act(keys.bits, values.bits, keys.dtype, window, array)
+        acts = {"decode": cache.append_decode, "window": cache.append_window, "known": cache.append_known}
+        return acts[phase](keys.bits, values.bits, keys.dtype, window, array)
 
     def append_layers(
-        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         """Append to clones first; take them over when every layer accepted."""
         twins = [cache.clone() for cache in caches]
@@ -57,11 +57,15 @@ class ReferenceAdapter(Adapter):
         reads = [self.append(twin, keys, values, phase, window, array) for twin, (keys, values) in pairs]
         for cache, twin in zip(caches, twins, strict=True):
             cache.state, cache.planes, cache.dtype = twin.state, twin.planes, twin.dtype
+            cache.codec, cache.floor = twin.codec, twin.floor
         return reads
 
     def fetched(self, read: Read) -> tuple[Any, Any] | None:
         """Give what the read attends."""
-        return read.keys, read.values
+        if read.codec is None:
+            return read.keys, read.values
+        sides = (read.codec.split("keys", read.keys), read.codec.split("values", read.values))
+        return tuple((c.words, c.scales, c.biases) for c in sides)  # type: ignore[return-value] # two sides
 
     def read_mask(self, read: Read) -> Any:
         """Give the read's mask."""
@@ -116,9 +120,12 @@ class ReferenceAdapter(Adapter):
             cache.columns,
             cache.bytes_per_token,
             cache.layer.identity,
-            "dense",
+            cache.storage,
             flags,
             cache.write_index,
+            form=cache.storage if cache.planes is not None else "dense",
+            floor=cache.floor,
+            max_append=cache.max_append,
         )
         planes = cache.planes
         return view if planes is None else evolve(view, keys=planes.keys.copy(), values=planes.values.copy())
