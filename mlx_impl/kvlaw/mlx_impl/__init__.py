@@ -4,13 +4,16 @@
 * ``planes``: the arrays, moved by plans;
 * ``masks``: which columns a query sees, built once per position and leased;
 * ``reads``: what an append returns, ready to be attended;
-* ``caches``: the protocol that composes them; ``inputs`` and ``counts`` check what callers bring;
+* ``codec``, ``codes``, ``kernels``: the same planes as affine codes, and attention over them;
+* ``precision``: when a cache holds codes: never, always, or from a position on;
+* ``caches``: the protocol that composes them; ``kinds``: the kinds; ``inputs`` and ``counts`` check what callers bring;
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models;
 * ``errors``: what is refused, naming the clause.
 """
 
-from kvlaw.mlx_impl.caches import Cache, FullCache, Phase, RingCache
+from kvlaw.mlx_impl.caches import Cache, Phase
+from kvlaw.mlx_impl.codec import Codes
 from kvlaw.mlx_impl.errors import (
     CacheError,
     ConfigError,
@@ -20,19 +23,28 @@ from kvlaw.mlx_impl.errors import (
     TrimError,
     WindowError,
 )
-from kvlaw.mlx_impl.reads import Read
+from kvlaw.mlx_impl.kinds import FullCache, RingCache, make
+from kvlaw.mlx_impl.precision import Precision, affine, bf16_first, dense
+from kvlaw.mlx_impl.reads import KnownRead, Read
 
 __all__ = [
     "Cache",
     "CacheError",
+    "Codes",
     "ConfigError",
     "CountError",
     "DTypeError",
     "FullCache",
+    "KnownRead",
     "Phase",
+    "Precision",
     "Read",
     "RingCache",
     "ShapeError",
     "TrimError",
     "WindowError",
+    "affine",
+    "bf16_first",
+    "dense",
+    "make",
 ]

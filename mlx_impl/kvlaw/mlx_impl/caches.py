@@ -1,24 +1,30 @@
-"""The caches: one protocol, composed of a geometry (integers) and planes (arrays).
+"""What every cache does: composed of a geometry (integers), planes (arrays) and a precision (when they are codes).
 
 Every append reads the same: check the arrays, plan (integers), mask (from the state before), move (arrays), and only
 then let the cache hold the new state.  What is refused, and an operation that fails, leaves everything as it was.
 
-``Cache`` is the whole behaviour; a kind is a starting geometry and an identity: ``FullCache`` grows, ``RingCache``
-keeps the newest ``window`` positions.
+An append that makes a half precision cache due ends with its conversion.  The conversion is computed at once, so that
+a model converts one layer at a time; its read holds the half precision columns until it is dropped.
+
+``Cache`` is the whole behaviour; ``kinds`` has the kinds, each a starting geometry and an identity.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import mlx.core as mx
 
+from kvlaw.mlx_impl.codec import Codes
+from kvlaw.mlx_impl.codes import AffinePlanes
 from kvlaw.mlx_impl.counts import as_count, as_integer
 from kvlaw.mlx_impl.errors import ConfigError, CountError
-from kvlaw.mlx_impl.geometry import FullGeometry, Geometry, Plan, RingGeometry, decode_plan, window_plan
+from kvlaw.mlx_impl.evaluate import evaluate
+from kvlaw.mlx_impl.geometry import Geometry, Plan, decode_plan, window_plan
 from kvlaw.mlx_impl.inputs import Layout, admit
-from kvlaw.mlx_impl.masks import Mask, decode_mask, hand_out, window_mask
-from kvlaw.mlx_impl.planes import DensePlanes, Keys, Values
-from kvlaw.mlx_impl.reads import Read
+from kvlaw.mlx_impl.masks import Lease, Mask, decode_mask, hand_out, window_mask
+from kvlaw.mlx_impl.planes import Keys, Planes, Values
+from kvlaw.mlx_impl.precision import Precision, Store
+from kvlaw.mlx_impl.reads import KnownRead, Read
 from kvlaw.spec.cite import clause
 
 Phase = Literal["decode", "window"]
@@ -27,15 +33,33 @@ Phase = Literal["decode", "window"]
 class Cache(ABC):
     """Keys and values of one layer, ``[B, H, L, D]`` per append, positions counted from 0."""
 
-    __slots__ = ("__weakref__", "_geometry", "_layout", "_mask", "_planes", "_start")
+    __slots__ = (
+        "__weakref__",
+        "_boundary",
+        "_floor",
+        "_geometry",
+        "_layout",
+        "_mask",
+        "_planes",
+        "_start",
+        "_store",
+        "policy",
+    )
 
-    def __init__(self, start: Geometry) -> None:
+    policy: Precision
+    """When it holds codes, and which."""
+
+    def __init__(self, start: Geometry, policy: Precision) -> None:
         self._start = start
+        self.policy = policy
         self._clear()
 
     def _clear(self) -> None:
         self._geometry: Geometry = self._start
-        self._planes: DensePlanes | None = None
+        self._store: Store = self.policy.first
+        self._boundary: int | None = self.policy.boundary  # None as well once it has converted
+        self._floor = 0
+        self._planes: Planes | None = None
         self._layout: Layout | None = None
         self._mask: Mask = None  # the lease of the last mask, so that the other layers of a forward find it
 
@@ -49,8 +73,8 @@ class Cache(ABC):
     @property
     @clause("ID-4")
     def storage(self) -> str:
-        """Return what kind of planes it holds now."""
-        return DensePlanes.storage
+        """Return what kind of planes it holds now: ``dense`` or ``affine``."""
+        return self._store.storage
 
     def __repr__(self) -> str:
         return f"<{self.identity} offset={self.offset} columns={self.columns}>"
@@ -96,7 +120,46 @@ class Cache(ABC):
     @property
     def bytes_per_token(self) -> int:
         """Return the bytes of one position of one row; 0 while empty."""
-        return self._layout.bytes_per_token if self._layout else 0
+        return self._store.bytes_per_token(self._layout) if self._layout else 0
+
+    # -- precision ----------------------------------------------------------------------------------------------------
+
+    @property
+    @clause("PREC-5", "PREC-6")
+    def floor(self) -> int:
+        """Return the reuse floor: the offset at which it was converted, 0 if there is none."""
+        return self._floor
+
+    @property
+    @clause("PREC-10")
+    def max_append(self) -> int | None:
+        """Return how many positions may be appended before it is converted; None for any number."""
+        return None if self._boundary is None else self.policy.max_append(self.offset)
+
+    @property
+    def due(self) -> bool:
+        """Say whether it holds half precision that is to be converted.
+
+        No append leaves a cache due, unless the conversion itself failed.
+        """
+        return self._boundary is not None and self.policy.due(self.offset)
+
+    @property
+    def codes(self) -> tuple[Codes, Codes] | None:
+        """Return the codes of keys and of values, all allocated columns; None while it holds none."""
+        return self._planes.stored() if isinstance(self._planes, AffinePlanes) else None
+
+    @clause("PREC-1", "PREC-4", "PREC-8")
+    def settle(self) -> bool:
+        """Convert it if it is due, and say whether it was; what it held is freed unless a read still needs it."""
+        if not self.due or self._planes is None or self.policy.codes is None:
+            return False
+        evaluate(*self._planes.arrays.values())  # first frees what the append replaced
+        planes = self.policy.convert(self._planes)
+        evaluate(*planes.arrays.values())
+        self._planes, self._store = planes, self.policy.codes
+        self._floor, self._boundary = self.policy.floor(self.offset), None
+        return True
 
     # -- appends ------------------------------------------------------------------------------------------------------
 
@@ -114,7 +177,7 @@ class Cache(ABC):
         """
         layout = self._layout
         if layout is None or not layout.fits_decode(keys, values):
-            layout = admit(keys, values, layout, decode=True)
+            layout = self._admit(keys, values, decode=True)
         geometry = self._geometry
         plain = window is None and not as_array
         mask = None if plain else decode_mask(geometry, _window_argument(window), as_array)
@@ -134,7 +197,7 @@ class Cache(ABC):
         """
         layout = self._layout
         if layout is None or not layout.fits_window(keys, values):
-            layout = admit(keys, values, layout)
+            layout = self._admit(keys, values)
         length = keys.shape[2]
         geometry = self._geometry
         if window is not None:
@@ -142,41 +205,98 @@ class Cache(ABC):
         mask = window_mask(geometry, length, window, as_array)
         return Read(self._append(window_plan(geometry, length), keys, values, layout, mask), mask, layout, length)
 
+    @clause("POS-2", "READ-12", "READ-13")
+    def append_known(
+        self, keys: mx.array, values: mx.array, *, window: int | None = None, as_array: bool = False
+    ) -> KnownRead:
+        """Append L >= 1 decided positions per row as one block, each to be attended as if it came alone.
+
+        What is stored and what each query sees is as of ``append_window``; the arithmetic of each query is that of a
+        decode.
+
+        Raises:
+            CacheError: if arrays or window are refused; then nothing has changed.
+        """
+        layout = self._layout
+        if layout is None or not layout.fits_window(keys, values):
+            layout = self._admit(keys, values)
+        length, geometry, window = keys.shape[2], self._geometry, _window_argument(window)
+        mask, rows = (window_mask(geometry, length, window, array) for array in (as_array, True))
+        assert isinstance(rows, Lease)  # noqa: S101  # asked for as an array
+        planes = self._append(window_plan(geometry, length), keys, values, layout, mask)
+        return KnownRead(planes, mask, layout, length, rows.array)
+
     @clause("READ-6", "READ-7", "READ-8", "OWN-5")
     def fetch_dense(self, keys: mx.array, values: mx.array) -> tuple[Keys, Values]:
         """Append, and return the keys and values that a read would fetch, for a graph that attends by itself.
 
-        One position per row is written as a decode, more as a window.  The arrays returned belong to the caller.
+        One position per row is written as a decode, more as a window.  Codes are dequantized.  The arrays returned
+        belong to the caller.
 
         Raises:
             CacheError: if the arrays are refused; then nothing has changed.
         """
+        return self._fetch(keys, values).dense()
+
+    @clause("READ-6", "READ-10", "OWN-5")
+    def fetch_stored(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
+        """Append as ``fetch_dense`` does, and return what is stored: two arrays, or two triples of codes.
+
+        Raises:
+            CacheError: if the arrays are refused; then nothing has changed.
+        """
+        return self._fetch(keys, values).stored()
+
+    def _fetch(self, keys: mx.array, values: mx.array) -> Planes:
         layout = self._layout
         if layout is not None and layout.fits_decode(keys, values):
-            return self._append(decode_plan(self._geometry), keys, values, layout, None).dense()
+            return self._append(decode_plan(self._geometry), keys, values, layout, None)
         if layout is None or not layout.fits_window(keys, values):
-            layout = admit(keys, values, layout)
+            layout = self._admit(keys, values)
         length = keys.shape[2]
         plan = decode_plan(self._geometry) if length == 1 else window_plan(self._geometry, length)
-        return self._append(plan, keys, values, layout, None).dense()
+        return self._append(plan, keys, values, layout, None)
 
-    def _append(self, plan: Plan, keys: mx.array, values: mx.array, layout: Layout, mask: Mask) -> DensePlanes:
-        """Move by ``plan``, then hold the new state; return the fetched columns."""
+    @clause("PREC-13")
+    def _admit(self, keys: object, values: object, *, decode: bool = False) -> Layout:
+        """Check the arrays of an append by what is held, or by what this cache can hold."""
+        layout = admit(keys, values, self._layout, decode=decode)
+        self.policy.check(layout)
+        return layout
+
+    def _append(self, plan: Plan, keys: mx.array, values: mx.array, layout: Layout, mask: Mask) -> Planes:
+        """Move by ``plan``, then hold the new state, converted if it is due; return the fetched columns."""
         planes = self._planes
-        append = DensePlanes.begin if planes is None else planes.append
+        append = self._store.begin if planes is None else planes.append
         held, fetched = append(plan, keys, values)
         self._planes, self._geometry, self._layout, self._mask = held, plan.then, layout, mask
+        if self._boundary is not None:
+            del planes, append, held  # so that a conversion finds nobody who keeps the columns before
+            self.settle()
         return fetched
 
     def peek(self) -> tuple[Keys, Values]:
-        """Return the columns that count, in physical order; right after an append, what it fetched.
+        """Return the columns that count, in physical order: right after an append, what it fetched.
+
+        Codes are dequantized; right after a conversion these are not the half precision columns fetched before.
 
         Raises:
             ConfigError: if nothing was appended yet.
         """
+        return self._active().dense()
+
+    def peek_stored(self) -> tuple[Any, Any]:
+        """Return the same columns as they are stored: two arrays, or two triples of codes.
+
+        Raises:
+            ConfigError: if nothing was appended yet.
+        """
+        return self._active().stored()
+
+    def _active(self) -> Planes:
         if self._planes is None:
             raise ConfigError("a look at the columns of an empty cache", "append first", "READ-6")
-        return self._planes.first(self._geometry.active).dense()
+        return self._planes.first(self._geometry.active)
 
     # -- masks --------------------------------------------------------------------------------------------------------
 
@@ -230,11 +350,11 @@ class Cache(ABC):
         self._planes, self._geometry, self._layout = planes, then, layout
         return count
 
-    @clause("OWN-2", "OWN-3")
+    @clause("OWN-2", "OWN-3", "PREC-14")
     def clone(self) -> Self:
         """Return an independent cache in the same state; the planes are shared until one of them writes."""
         twin = type(self).__new__(type(self))
-        twin._start = self._start  # noqa: SLF001  # the twin is a Cache as well
+        twin._start, twin.policy = self._start, self.policy  # noqa: SLF001  # the twin is a Cache as well
         twin.become(self)
         return twin
 
@@ -244,9 +364,10 @@ class Cache(ABC):
         Raises:
             ConfigError: if ``other`` is of another configuration.
         """
-        if other._start != self._start:  # noqa: SLF001  # the state of another Cache, here and below
+        if (other._start, other.policy) != (self._start, self.policy):  # noqa: SLF001  # of another Cache, as below
             raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
-        self._planes, self._mask = other._planes, other._mask  # noqa: SLF001
+        self._planes, self._mask, self._store = other._planes, other._mask, other._store  # noqa: SLF001
+        self._floor, self._boundary = other._floor, other._boundary  # noqa: SLF001
         self._geometry, self._layout = other._geometry, other._layout  # noqa: SLF001
 
     def __copy__(self) -> Self:
@@ -255,9 +376,9 @@ class Cache(ABC):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.clone()
 
-    @clause("OWN-7", "OWN-9")
+    @clause("OWN-7", "OWN-9", "PREC-6")
     def reset(self) -> None:
-        """Return to the constructed, empty state; another shape or dtype may follow."""
+        """Return to the constructed, empty state, without floor; another shape or dtype may follow."""
         self._clear()
 
     @clause("OWN-4")
@@ -270,74 +391,8 @@ class Cache(ABC):
         return {**arrays, **self._integers()}
 
     def _integers(self) -> dict[str, int]:
-        return {"offset": self.offset, "columns": self.columns, "write_index": self.write_index}
-
-
-class FullCache(Cache):
-    """A growing cache: every position is kept."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(FullGeometry())
-
-    @property
-    @clause("ID-1", "ID-2", "ID-3")
-    def identity(self) -> str:
-        """Return ``full``."""
-        return "full"
-
-
-class RingCache(Cache):
-    """A sliding-window ring: the newest ``window`` positions are kept, and the first ``sinks`` of all for ever.
-
-    Sinks count in the window.  ``0 <= sinks < window``.
-
-    Raises:
-        ConfigError: if the window is below 1 or sinks are not below the window (ERR-6).
-    """
-
-    __slots__ = ()
-
-    @clause("ERR-6", "RING-14")
-    def __init__(self, window: int, sinks: int = 0) -> None:
-        found, pinned = as_integer(window), as_integer(sinks)
-        if found is None or found < 1:
-            raise ConfigError(f"a ring of window {window!r}", "a window of at least 1 is needed", "ERR-6")
-        if pinned is None or not 0 <= pinned < found:
-            possible = f"a window of {found} can pin 0 to {found - 1} sinks"
-            raise ConfigError(f"a ring with sinks {sinks!r}", possible, "ERR-6", "RING-14")
-        super().__init__(RingGeometry(found, pinned))
-
-    @property
-    def window(self) -> int:
-        """Return how many positions the ring keeps."""
-        return self._ring.window
-
-    @property
-    def sinks(self) -> int:
-        """Return how many first positions are pinned."""
-        return self._ring.sinks
-
-    @property
-    def _ring(self) -> RingGeometry:
-        return cast("RingGeometry", self._geometry)
-
-    @property
-    @clause("ID-1", "ID-2", "ID-3")
-    def identity(self) -> str:
-        """Return ``ring(window=W,sinks=s)``."""
-        return f"ring(window={self.window},sinks={self.sinks})"
-
-    def _integers(self) -> dict[str, int]:
-        ring = self._ring
-        return {
-            **super()._integers(),
-            "window": ring.window,
-            "sinks": ring.sinks,
-            "rotated": int(ring.rotated),
-            "block": ring.block,
-        }
+        integers = {"offset": self.offset, "columns": self.columns, "write_index": self.write_index}
+        return {**integers, "floor": self.floor} if self.policy.codes else integers
 
 
 def _window_argument(window: object) -> int | None:

@@ -43,6 +43,19 @@ def append_window(
     return _append(caches, pairs, lambda cache, pair: cache.append_window(*pair, window=window, as_array=as_array))
 
 
+@clause("ERR-8", "POS-7", "READ-12")
+def append_known(
+    caches: Sequence[Cache], pairs: Pairs, *, window: int | None = None, as_array: bool = False
+) -> list[Read]:
+    """Append L >= 1 decided positions per row to every layer, or to none, and return the read of each layer.
+
+    Raises:
+        CacheError: if one layer refuses; then no layer has changed.
+        ConfigError: if there is not one pair per layer, or a cache is in the list twice.
+    """
+    return _append(caches, pairs, lambda cache, pair: cache.append_known(*pair, window=window, as_array=as_array))
+
+
 def _append(
     caches: Sequence[Cache], pairs: Pairs, append: Callable[[Cache, tuple[mx.array, mx.array]], Read]
 ) -> list[Read]:
@@ -87,6 +100,27 @@ def trim(caches: Sequence[Cache], n: int, *, bypass: bool = False) -> int:
     for cache in caches:
         cache.clone().trim(count, bypass=bypass)  # a clone shares the planes: refusals come before any change
     return min((cache.trim(count, bypass=bypass) for cache in caches), default=0)
+
+
+@clause("PREC-15")
+def due(caches: Sequence[Cache]) -> list[int]:
+    """Return the indices of the layers that hold half precision and are to be converted.
+
+    An append converts a layer that it makes due, so there is none unless a conversion failed.
+    """
+    return [index for index, cache in enumerate(caches) if cache.due]
+
+
+@clause("PREC-15")
+def settle(caches: Sequence[Cache]) -> int:
+    """Convert the layers that are due, one at a time, each computed before the next; return how many there were."""
+    return sum(cache.settle() for cache in caches)
+
+
+@clause("PREC-10", "PREC-15")
+def max_append_tokens(caches: Sequence[Cache]) -> int | None:
+    """Return how many positions may be appended before a layer is converted; None for any number."""
+    return min((cache.max_append for cache in caches if cache.max_append is not None), default=None)
 
 
 @clause("OWN-2", "OWN-3")

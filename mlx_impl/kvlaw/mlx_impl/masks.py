@@ -26,6 +26,11 @@ class DecodeShape:
     oldest: int
     bound: int
 
+    @property
+    def meaning(self) -> "Meaning":
+        """Return what it is the mask of."""
+        return "decode"
+
     @clause("MASK-10")
     def build(self) -> mx.array:
         """Rank the columns from the oldest, and see the newest ``bound``."""
@@ -46,6 +51,12 @@ class WindowShape:
     bound: int | None
     pinned: int
 
+    @property
+    @clause("READ-15")
+    def meaning(self) -> "Meaning":
+        """Return whether it is plain causal."""
+        return "causal" if self.bound is None else "masked"
+
     @clause("VIS-2", "VIS-9")
     def build(self) -> mx.array:
         """See what is not later, and near or pinned."""
@@ -60,10 +71,14 @@ class WindowShape:
 
 @attrs.frozen(eq=False)
 class Lease:
-    """An array mask, bool ``[L, S]``, that several reads may hold."""
+    """An array mask, bool ``[L, S]``, that several reads may hold, and what it means."""
 
     array: mx.array
+    meaning: "Meaning"
 
+
+Meaning = Literal["decode", "causal", "masked"]
+"""What a mask is for: a query that stands alone, a window that only hides what is later, a window that hides more."""
 
 Shape = DecodeShape | WindowShape | Literal["causal"] | None
 Mask = Lease | Literal["causal"] | None
@@ -97,6 +112,14 @@ def hand_out(mask: Mask) -> Literal["causal"] | mx.array | None:
     return mask.array[...] if isinstance(mask, Lease) else mask
 
 
+@clause("READ-15")
+def meaning_of(mask: Mask) -> Meaning:
+    """Return what a mask means, however it is written."""
+    if isinstance(mask, Lease):
+        return mask.meaning
+    return "decode" if mask is None else "causal"
+
+
 @lru_cache(maxsize=256)
 @clause("MASK-2", "MASK-5", "MASK-6", "MASK-11")
 def decode_shape(geometry: Geometry, window: int | None, as_array: bool) -> Shape:
@@ -124,5 +147,5 @@ def _lease(shape: Shape) -> Mask:
         return shape
     lease = _leases.get(shape)
     if lease is None:
-        _leases[shape] = lease = Lease(shape.build())
+        _leases[shape] = lease = Lease(shape.build(), shape.meaning)
     return lease

@@ -12,9 +12,10 @@ from typing import Any, Literal, Self
 
 import mlx.core as mx
 
-from kvlaw.mlx_impl.caches import Cache, FullCache, RingCache
+from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError, TrimError
+from kvlaw.mlx_impl.kinds import FullCache, RingCache
 from kvlaw.mlx_impl.planes import Keys, Values
 from kvlaw.spec.cite import clause
 

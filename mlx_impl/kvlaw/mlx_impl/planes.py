@@ -2,18 +2,20 @@
 
 ``Planes`` is the protocol: an append hands over dense keys and values, the planes store them in their own way, fetch,
 and attend over what they fetched.  ``DensePlanes`` holds keys ``[B, H, S, Dk]`` and values ``[B, H, S, Dv]`` of one
-dtype.
+dtype; ``codes.AffinePlanes`` holds codes of them.  ``moved`` carries out a plan on one array, of whatever kind.
 
 An operation returns new planes and leaves the old ones as they are.  Buffers are donated by MLX when nobody else
 holds them: a write in place costs one column unless a read or a clone still needs the old columns.
 """
 
 from functools import cache
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import mlx.core as mx
 
 from kvlaw.mlx_impl.geometry import Index, Plan, columns_index
+from kvlaw.mlx_impl.inputs import Layout
+from kvlaw.mlx_impl.masks import Lease, Mask
 from kvlaw.spec.cite import clause
 
 AXIS = 2
@@ -28,7 +30,10 @@ Values = mx.array
 class Planes(Protocol):
     """Stored columns of one kind."""
 
-    storage: str
+    @property
+    def columns(self) -> int:
+        """Return how many columns there are."""
+        ...
 
     @property
     def arrays(self) -> dict[str, mx.array]:
@@ -48,11 +53,15 @@ class Planes(Protocol):
         """Take the first ``columns`` columns."""
         ...
 
+    def stored(self) -> tuple[Any, Any]:
+        """Return keys and values as they are stored, for a caller to keep: two arrays, or two triples of codes."""
+        ...
+
     def dense(self) -> tuple[Keys, Values]:
         """Return keys and values as arrays that belong to the caller."""
         ...
 
-    def attend(self, queries: mx.array, scale: float, mask: mx.array | str | None, sinks: mx.array | None) -> mx.array:
+    def attend(self, queries: mx.array, scale: float, mask: Mask, sinks: mx.array | None) -> mx.array:
         """Attend ``queries`` over all columns."""
         ...
 
@@ -62,11 +71,14 @@ class DensePlanes:
 
     __slots__ = ("keys", "values")
 
-    storage = "dense"
-
     def __init__(self, keys: Keys, values: Values) -> None:
         self.keys = keys
         self.values = values
+
+    @property
+    def columns(self) -> int:
+        """Return how many columns there are."""
+        return self.keys.shape[2]
 
     @property
     def arrays(self) -> dict[str, mx.array]:
@@ -83,16 +95,10 @@ class DensePlanes:
         """Carry out ``plan``: return what is stored afterwards, and what the plan fetches of it."""
         if plan.write is None:
             held = DensePlanes(_lay_out(self.keys, plan, keys), _lay_out(self.values, plan, values))
-        else:
+        else:  # what ``moved`` does, written out: the hot path
             held = DensePlanes(self.keys[...], self.values[...])  # array objects of our own: a write rebinds only these
             held.keys[plan.write] = keys
             held.values[plan.write] = values
-        return held, held if plan.fetch is None else held.at(plan.fetch)
-
-    @staticmethod
-    def begin(plan: Plan, keys: Keys, values: Values) -> tuple["DensePlanes", "DensePlanes"]:
-        """Carry out the first ``plan`` of an empty cache."""
-        held = DensePlanes(_lay_out(None, plan, keys), _lay_out(None, plan, values))
         return held, held if plan.fetch is None else held.at(plan.fetch)
 
     def at(self, index: Index) -> "DensePlanes":
@@ -103,13 +109,45 @@ class DensePlanes:
         """Take the first ``columns`` columns."""
         return self.at(columns_index(0, columns))
 
-    def dense(self) -> tuple[Keys, Values]:
+    def stored(self) -> tuple[Keys, Values]:
         """Return keys and values as arrays that belong to the caller."""
         return self.keys[...], self.values[...]
 
-    def attend(self, queries: mx.array, scale: float, mask: mx.array | str | None, sinks: mx.array | None) -> mx.array:
+    dense = stored
+
+    def attend(self, queries: mx.array, scale: float, mask: Mask, sinks: mx.array | None) -> mx.array:
         """Attend ``queries`` over all columns with MLX's fused kernel."""
-        return fused_attention(queries, self.keys, self.values, scale=scale, mask=mask, sinks=sinks)
+        hidden = mask.array if isinstance(mask, Lease) else mask
+        return fused_attention(queries, self.keys, self.values, scale=scale, mask=hidden, sinks=sinks)
+
+
+class DenseStore:
+    """Where a cache begins that stores keys and values as they were appended."""
+
+    __slots__ = ()
+
+    storage = "dense"
+
+    def begin(self, plan: Plan, keys: Keys, values: Values) -> tuple[DensePlanes, DensePlanes]:
+        """Carry out the first ``plan`` of an empty cache."""
+        held = DensePlanes(_lay_out(None, plan, keys), _lay_out(None, plan, values))
+        return held, held if plan.fetch is None else held.at(plan.fetch)
+
+    def bytes_per_token(self, layout: Layout) -> int:
+        """Return the bytes of one position of one row."""
+        return layout.bytes_per_token
+
+
+DENSE_STORE = DenseStore()
+
+
+def moved(old: mx.array | None, plan: Plan, new: mx.array) -> mx.array:
+    """Carry out ``plan`` on one array: write ``new`` in place, or lay out; ``old`` stays as it is."""
+    if plan.write is None or old is None:
+        return _lay_out(old, plan, new)
+    held = old[...]
+    held[plan.write] = new
+    return held
 
 
 def _lay_out(old: mx.array | None, plan: Plan, new: mx.array) -> mx.array:

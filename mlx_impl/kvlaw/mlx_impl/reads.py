@@ -1,17 +1,19 @@
 """What an append returns: the fetched columns and their mask, captured once and for all.
 
+``KnownRead`` attends each of its positions by itself.
+
 A ``Read`` can be attended any number of times.  It holds planes that nobody changes, so whatever its cache does later
 (append, trim, reset, drop) leaves its answer as it is.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import mlx.core as mx
 
 from kvlaw.mlx_impl.errors import DTypeError, ShapeError
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.masks import Lease, Mask, hand_out
-from kvlaw.mlx_impl.planes import Keys, Planes, Values
+from kvlaw.mlx_impl.planes import Planes
 from kvlaw.spec.cite import clause
 
 
@@ -29,18 +31,23 @@ class Read:
         self.length = length
 
     def __repr__(self) -> str:
-        keys = self.keys
-        return f"Read(length={self.length}, fetch={keys.shape[2]}, dtype={keys.dtype})"
+        fetch = f"fetch={self._planes.columns}, dtype={self._layout.dtype}"
+        return f"{type(self).__name__}(length={self.length}, {fetch})"
 
     @property
-    def keys(self) -> Keys:
-        """Return the fetched keys ``[B, H, S, Dk]``, an array that belongs to the caller."""
-        return self._planes.dense()[0]
+    @clause("READ-10")
+    def keys(self) -> Any:
+        """Return the fetched keys, for the caller to keep.
+
+        Half precision is an array ``[B, H, S, Dk]``; codes are a triple ``(words, scales, biases)``.
+        """
+        return self._planes.stored()[0]
 
     @property
-    def values(self) -> Values:
-        """Return the fetched values ``[B, H, S, Dv]``, an array that belongs to the caller."""
-        return self._planes.dense()[1]
+    @clause("READ-10")
+    def values(self) -> Any:
+        """Return the fetched values, an array ``[B, H, S, Dv]`` or a triple as of ``keys``, for the caller to keep."""
+        return self._planes.stored()[1]
 
     @property
     def mask(self) -> Literal["causal"] | mx.array | None:
@@ -56,14 +63,17 @@ class Read:
 
         Raises:
             ShapeError: if queries or sinks have another shape.
-            DTypeError: if queries have another dtype than the fetched keys, or sinks are no floating array.
+            DTypeError: if queries have another dtype than what was appended, or sinks are no floating array.
+            ConfigError: if there are sinks, and the read is one of codes.
         """
         if not self._layout.fits_queries(queries, self.length):
             raise self._misfit(queries)
         if sinks is not None:
             _check_sinks(sinks, queries.shape[1])
-        mask = self._mask
-        return self._planes.attend(queries, scale, mask.array if isinstance(mask, Lease) else mask, sinks)
+        return self._attend(queries, scale, sinks)
+
+    def _attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
+        return self._planes.attend(queries, scale, self._mask, sinks)
 
     def _misfit(self, queries: object) -> DTypeError | ShapeError:
         """Say why ``queries`` do not fit."""
@@ -73,6 +83,23 @@ class Read:
             return DTypeError(f"queries of {kind}", f"an mx.array of {layout.dtype} is needed", "READ-9")
         needed = f"[{layout.batch}, a multiple of {layout.heads}, {self.length}, {layout.key_dim}]"
         return ShapeError(f"queries of shape {queries.shape}", f"the shape is {needed}", "READ-9")
+
+
+class KnownRead(Read):
+    """The read of decided tokens: each query is attended alone, as a decode would, under its own row of the mask."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, planes: Planes, mask: Mask, layout: Layout, length: int, rows: mx.array) -> None:
+        super().__init__(planes, mask, layout, length)
+        self._rows = rows
+
+    @clause("READ-12", "READ-13")
+    def _attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
+        planes, rows = self._planes, self._rows
+        alone = (slice(i, i + 1) for i in range(self.length))
+        parts = [planes.attend(queries[:, :, at], scale, Lease(rows[at], "decode"), sinks) for at in alone]
+        return mx.concatenate(parts, axis=2)
 
 
 def _check_sinks(sinks: object, heads: int) -> None:
