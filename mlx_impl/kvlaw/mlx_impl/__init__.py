@@ -6,7 +6,8 @@
 * ``reads``: what an append returns, ready to be attended;
 * ``codec``, ``codes``, ``kernels``: the same planes as affine codes, and attention over them;
 * ``precision``: when a cache holds codes: never, always, or from a position on;
-* ``caches``: the protocol that composes them; ``kinds``: the kinds; ``inputs`` and ``counts`` check what callers bring;
+* ``standing``, ``caches``: the state and the protocol that composes them; ``kinds``: the kinds; ``inputs`` and
+  ``counts`` check what callers bring;
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models;
 * ``errors``: what is refused, naming the clause.

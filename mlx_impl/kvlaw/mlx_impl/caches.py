@@ -6,160 +6,32 @@ then let the cache hold the new state.  What is refused, and an operation that f
 An append that makes a half precision cache due ends with its conversion.  The conversion is computed at once, so that
 a model converts one layer at a time; its read holds the half precision columns until it is dropped.
 
-``Cache`` is the whole behaviour; ``kinds`` has the kinds, each a starting geometry and an identity.
+``standing.Standing`` has the state and all questions about it; ``Cache`` has what changes it, and the masks of the
+append that comes next; ``kinds`` has the kinds, each a starting geometry and an identity.
 """
 
-from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import mlx.core as mx
 
-from kvlaw.mlx_impl.codec import Codes
-from kvlaw.mlx_impl.codes import AffinePlanes
-from kvlaw.mlx_impl.counts import as_count, as_integer
-from kvlaw.mlx_impl.errors import ConfigError, CountError
+from kvlaw.mlx_impl.counts import as_count
+from kvlaw.mlx_impl.errors import CountError
 from kvlaw.mlx_impl.evaluate import evaluate
-from kvlaw.mlx_impl.geometry import Geometry, Plan, decode_plan, window_plan
+from kvlaw.mlx_impl.geometry import Plan, decode_plan, window_plan
 from kvlaw.mlx_impl.inputs import Layout, admit
 from kvlaw.mlx_impl.masks import Lease, Mask, decode_mask, hand_out, window_mask
 from kvlaw.mlx_impl.planes import Keys, Planes, Values
-from kvlaw.mlx_impl.precision import Precision, Store
 from kvlaw.mlx_impl.reads import KnownRead, Read
+from kvlaw.mlx_impl.standing import Standing
 from kvlaw.spec.cite import clause
 
 Phase = Literal["decode", "window"]
 
 
-class Cache(ABC):
+class Cache(Standing):
     """Keys and values of one layer, ``[B, H, L, D]`` per append, positions counted from 0."""
 
-    __slots__ = (
-        "__weakref__",
-        "_boundary",
-        "_floor",
-        "_geometry",
-        "_layout",
-        "_mask",
-        "_planes",
-        "_start",
-        "_store",
-        "policy",
-    )
-
-    policy: Precision
-    """When it holds codes, and which."""
-
-    def __init__(self, start: Geometry, policy: Precision) -> None:
-        self._start = start
-        self.policy = policy
-        self._clear()
-
-    def _clear(self) -> None:
-        self._geometry: Geometry = self._start
-        self._store: Store = self.policy.first
-        self._boundary: int | None = self.policy.boundary  # None as well once it has converted
-        self._floor = 0
-        self._planes: Planes | None = None
-        self._layout: Layout | None = None
-        self._mask: Mask = None  # the lease of the last mask, so that the other layers of a forward find it
-
-    # -- what it is ---------------------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """Return the configuration as text: constant, and different for different configurations (ID-1..3)."""
-
-    @property
-    @clause("ID-4")
-    def storage(self) -> str:
-        """Return what kind of planes it holds now: ``dense`` or ``affine``."""
-        return self._store.storage
-
-    def __repr__(self) -> str:
-        return f"<{self.identity} offset={self.offset} columns={self.columns}>"
-
-    # -- where it stands ----------------------------------------------------------------------------------------------
-
-    @property
-    def offset(self) -> int:
-        """Return how many positions were appended and not trimmed: the position of the next token."""
-        return self._geometry.offset
-
-    @property
-    def size(self) -> int:
-        """Return how many positions a reader is owed."""
-        return self._geometry.size
-
-    @property
-    def columns(self) -> int:
-        """Return how many columns are allocated."""
-        return self._geometry.columns
-
-    @property
-    def write_index(self) -> int:
-        """Return the column that the next decode writes, before it grows, cuts or rotates."""
-        return self._geometry.write_index
-
-    @property
-    def rows(self) -> int:
-        """Return the batch size B; 0 while empty."""
-        return self._layout.batch if self._layout else 0
-
-    @property
-    def batch(self) -> int:
-        """Return the batch size B; 0 while empty."""
-        return self.rows
-
-    @property
-    @clause("GROW-7")
-    def nbytes(self) -> int:
-        """Return the bytes of all allocated columns of all rows."""
-        return self._planes.nbytes if self._planes else 0
-
-    @property
-    def bytes_per_token(self) -> int:
-        """Return the bytes of one position of one row; 0 while empty."""
-        return self._store.bytes_per_token(self._layout) if self._layout else 0
-
-    # -- precision ----------------------------------------------------------------------------------------------------
-
-    @property
-    @clause("PREC-5", "PREC-6")
-    def floor(self) -> int:
-        """Return the reuse floor: the offset at which it was converted, 0 if there is none."""
-        return self._floor
-
-    @property
-    @clause("PREC-10")
-    def max_append(self) -> int | None:
-        """Return how many positions may be appended before it is converted; None for any number."""
-        return None if self._boundary is None else self.policy.max_append(self.offset)
-
-    @property
-    def due(self) -> bool:
-        """Say whether it holds half precision that is to be converted.
-
-        No append leaves a cache due, unless the conversion itself failed.
-        """
-        return self._boundary is not None and self.policy.due(self.offset)
-
-    @property
-    def codes(self) -> tuple[Codes, Codes] | None:
-        """Return the codes of keys and of values, all allocated columns; None while it holds none."""
-        return self._planes.stored() if isinstance(self._planes, AffinePlanes) else None
-
-    @clause("PREC-1", "PREC-4", "PREC-8")
-    def settle(self) -> bool:
-        """Convert it if it is due, and say whether it was; what it held is freed unless a read still needs it."""
-        if not self.due or self._planes is None or self.policy.codes is None:
-            return False
-        evaluate(*self._planes.arrays.values())  # first frees what the append replaced
-        planes = self.policy.convert(self._planes)
-        evaluate(*planes.arrays.values())
-        self._planes, self._store = planes, self.policy.codes
-        self._floor, self._boundary = self.policy.floor(self.offset), None
-        return True
+    __slots__ = ()
 
     # -- appends ------------------------------------------------------------------------------------------------------
 
@@ -221,7 +93,8 @@ class Cache(ABC):
         if layout is None or not layout.fits_window(keys, values):
             layout = self._admit(keys, values)
         length, geometry, window = keys.shape[2], self._geometry, _window_argument(window)
-        mask, rows = (window_mask(geometry, length, window, array) for array in (as_array, True))
+        mask = window_mask(geometry, length, window, as_array)
+        rows = window_mask(geometry, length, window, as_array=True)
         assert isinstance(rows, Lease)  # noqa: S101  # asked for as an array
         planes = self._append(window_plan(geometry, length), keys, values, layout, mask)
         return KnownRead(planes, mask, layout, length, rows.array)
@@ -275,29 +148,6 @@ class Cache(ABC):
             self.settle()
         return fetched
 
-    def peek(self) -> tuple[Keys, Values]:
-        """Return the columns that count, in physical order: right after an append, what it fetched.
-
-        Codes are dequantized; right after a conversion these are not the half precision columns fetched before.
-
-        Raises:
-            ConfigError: if nothing was appended yet.
-        """
-        return self._active().dense()
-
-    def peek_stored(self) -> tuple[Any, Any]:
-        """Return the same columns as they are stored: two arrays, or two triples of codes.
-
-        Raises:
-            ConfigError: if nothing was appended yet.
-        """
-        return self._active().stored()
-
-    def _active(self) -> Planes:
-        if self._planes is None:
-            raise ConfigError("a look at the columns of an empty cache", "append first", "READ-6")
-        return self._planes.first(self._geometry.active)
-
     # -- masks --------------------------------------------------------------------------------------------------------
 
     @clause("MASK-1", "MASK-12", "OWN-6", "ERR-7")
@@ -323,12 +173,7 @@ class Cache(ABC):
             return hand_out(window_mask(self._geometry, length, window, as_array))
         raise CountError(f"a mask for phase {phase!r}", "the phases are 'decode' and 'window'", "MASK-1")
 
-    # -- trim, clone, state -------------------------------------------------------------------------------------------
-
-    def can_trim(self, n: int) -> bool:
-        """Say whether a plain trim of ``n`` would be done; an ``n`` that is no count cannot be."""
-        count = as_integer(n)
-        return count is not None and self._geometry.can_trim(count)
+    # -- trim, settle, reset ------------------------------------------------------------------------------------------
 
     @clause("TRIM-3", "TRIM-8", "ERR-5")
     def trim(self, n: int, *, bypass: bool = False) -> int:
@@ -350,49 +195,22 @@ class Cache(ABC):
         self._planes, self._geometry, self._layout = planes, then, layout
         return count
 
-    @clause("OWN-2", "OWN-3", "PREC-14")
-    def clone(self) -> Self:
-        """Return an independent cache in the same state; the planes are shared until one of them writes."""
-        twin = type(self).__new__(type(self))
-        twin._start, twin.policy = self._start, self.policy  # noqa: SLF001  # the twin is a Cache as well
-        twin.become(self)
-        return twin
-
-    def become(self, other: "Cache") -> None:
-        """Take over the state of a cache of the same configuration, as it is now.
-
-        Raises:
-            ConfigError: if ``other`` is of another configuration.
-        """
-        if (other._start, other.policy) != (self._start, self.policy):  # noqa: SLF001  # of another Cache, as below
-            raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
-        self._planes, self._mask, self._store = other._planes, other._mask, other._store  # noqa: SLF001
-        self._floor, self._boundary = other._floor, other._boundary  # noqa: SLF001
-        self._geometry, self._layout = other._geometry, other._layout  # noqa: SLF001
-
-    def __copy__(self) -> Self:
-        return self.clone()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.clone()
+    @clause("PREC-1", "PREC-4", "PREC-8")
+    def settle(self) -> bool:
+        """Convert it if it is due, and say whether it was; what it held is freed unless a read still needs it."""
+        if not self.due or self._planes is None or self.policy.codes is None:
+            return False
+        evaluate(*self._planes.arrays.values())  # first frees what the append replaced
+        planes = self.policy.convert(self._planes)
+        evaluate(*planes.arrays.values())
+        self._planes, self._store = planes, self.policy.codes
+        self._floor, self._boundary = self.policy.floor(self.offset), None
+        return True
 
     @clause("OWN-7", "OWN-9", "PREC-6")
     def reset(self) -> None:
         """Return to the constructed, empty state, without floor; another shape or dtype may follow."""
         self._clear()
-
-    @clause("OWN-4")
-    def state(self) -> dict[str, mx.array | int]:
-        """Return the allocated planes by name (none while empty) and the integers of the geometry.
-
-        The arrays belong to the caller and never change, whatever the cache does.
-        """
-        arrays = self._planes.arrays if self._planes else {}
-        return {**arrays, **self._integers()}
-
-    def _integers(self) -> dict[str, int]:
-        integers = {"offset": self.offset, "columns": self.columns, "write_index": self.write_index}
-        return {**integers, "floor": self.floor} if self.policy.codes else integers
 
 
 def _window_argument(window: object) -> int | None:

@@ -126,4 +126,4 @@ def _move(old: Codes | None, plan: Plan, new: Codes) -> Codes:
 
 
 def _each(codes: Codes, index: object) -> Codes:
-    return as_codes([part[index] for part in codes])  # pyright: ignore[reportArgumentType,reportCallIssue]  # an index
+    return as_codes([part[index] for part in codes])

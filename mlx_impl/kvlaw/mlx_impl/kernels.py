@@ -51,10 +51,8 @@ class Coded:
         """Take columns ``[start, stop)``."""
         return Coded(_cut(self.keys, start, stop), _cut(self.values, start, stop), self.codec)
 
-    def grouped(self, repeats: int) -> "Coded":
-        """Add an axis over which ``repeats`` query heads share a head; nothing if each has its own."""
-        if repeats == 1:
-            return self
+    def spread(self) -> "Coded":
+        """Add an axis over which query heads share a head."""
         return Coded(_spread(self.keys), _spread(self.values), self.codec)
 
     def scores(self, queries: mx.array) -> mx.array:
@@ -65,7 +63,9 @@ class Coded:
     def mix(self, weights: mx.array) -> mx.array:
         """Multiply weights by the values."""
         codec = self.codec
-        return mx.quantized_matmul(weights, *self.values, transpose=False, group_size=codec.group, bits=codec.value_bits)
+        return mx.quantized_matmul(
+            weights, *self.values, transpose=False, group_size=codec.group, bits=codec.value_bits
+        )
 
 
 Kernel = Callable[[mx.array, Coded, float, HiddenBy], mx.array]
@@ -162,7 +162,7 @@ def _prepare(queries: mx.array, coded: Coded, scale: float) -> tuple[mx.array, C
     shared = coded.keys[1].shape[1]
     if heads == shared:
         return queries, coded
-    return queries.reshape(batch, shared, heads // shared, length, dim), coded.grouped(heads // shared)
+    return mx.reshape(queries, (batch, shared, heads // shared, length, dim)), coded.spread()
 
 
 def _heads(mixed: mx.array) -> mx.array:
@@ -170,7 +170,7 @@ def _heads(mixed: mx.array) -> mx.array:
     if mixed.ndim == 4:
         return mixed
     batch, shared, repeats, length, dim = mixed.shape
-    return mixed.reshape(batch, shared * repeats, length, dim)
+    return mx.reshape(mixed, (batch, shared * repeats, length, dim))
 
 
 def _hide(scores: mx.array, mask: mx.array | None) -> mx.array:

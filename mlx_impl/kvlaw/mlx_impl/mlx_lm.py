@@ -5,9 +5,13 @@
 
 What mlx-lm leaves to the length of an append is decided here: one position is a decode, more are a window.  Where
 mlx-lm's caches would silently lose data, ours refuse: a trim of a ring that has evicted, a ring whose sinks fill it.
-A DropIn never has an attribute ``bits``: by it mlx-lm would choose quantized attention.
+
+mlx-lm's attention takes its quantized kernel for a cache that has an attribute ``bits``.  A ``DropIn`` never has one:
+it hands out half precision, dequantized if need be.  A ``QuantizedDropIn`` hands out what is stored, and has ``bits``
+and ``group_size`` only while what it last handed out were codes.  Neither has ``to_quantized``: mlx-lm converts none.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import mlx.core as mx
@@ -17,25 +21,85 @@ from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError, TrimError
 from kvlaw.mlx_impl.kinds import FullCache, RingCache
 from kvlaw.mlx_impl.planes import Keys, Values
+from kvlaw.mlx_impl.precision import Precision, Start, dense, make_precision
 from kvlaw.spec.cite import clause
 
+DENSE_FETCH = frozenset({"deepseek_v41", "gear", "gemma2", "gpt_oss", "mimo_v2_flash", "olmo", "plamo2"})
+"""Model types whose attention is their own (softcapped scores, learned sinks) and takes no codes."""
 
-def make_cache(model: Any, max_kv_size: int | None = None) -> "list[DropIn]":
+SHARED_FETCH = frozenset({"gemma3n"})
+"""Model types in which other layers ask a cache again for what it last handed out."""
+
+LayerBits = int | tuple[int, int] | Precision | None
+"""One layer of a table: bits, bits and group, a policy, or None to stay dense."""
+
+
+@clause("PREC-13")
+def make_cache(
+    model: Any,
+    max_kv_size: int | None = None,
+    *,
+    kv_bits: int | None = None,
+    group_size: int = 64,
+    quantized_kv_start: Start = 0,
+    v_bits: int | None = None,
+    per_layer: Mapping[int, LayerBits] | None = None,
+    dense_fetch: bool | None = None,
+) -> "list[DropIn]":
     """Make one cache per layer of an mlx-lm ``model``, of the kinds that mlx-lm would make.
 
     ``max_kv_size`` is the window, with 4 sinks, of the layers of a model that does not make its own caches.
 
+    With ``kv_bits`` every layer, sliding ones too, is converted to codes at the end of the append that brings its
+    offset to ``quantized_kv_start`` (None: codes from the first append on; ``"never"``).  ``v_bits`` gives values
+    other bits than keys.  A table ``per_layer`` stands in for ``kv_bits``: layers that it does not name stay dense.
+    ``dense_fetch`` says whether attention gets codes dequantized; by default where mlx-lm's attention cannot take
+    them: models of ``DENSE_FETCH``, and ``v_bits`` other than ``kv_bits``.
+
     Raises:
-        ConfigError: if a layer needs a kind that we do not have, named in the message, or an impossible ring.
+        ConfigError: if a layer needs a kind that we do not have, named in the message, an impossible ring or policy, or
+            a table that names a layer that there is not.
     """
     from mlx_lm.models.cache import make_prompt_cache  # noqa: PLC0415  # only who uses the drop-in needs mlx-lm
 
-    return [replace(cache) for cache in make_prompt_cache(model, max_kv_size)]
+    found = make_prompt_cache(model, max_kv_size)
+    policies = _policies(len(found), per_layer, kv_bits, v_bits, group_size, quantized_kv_start)
+    kind = getattr(model, "model_type", None)
+    wanted = kind in DENSE_FETCH if dense_fetch is None else dense_fetch
+    made = [replace(cache, policy, dense_fetch=wanted) for cache, policy in zip(found, policies, strict=True)]
+    for drop_in in made:
+        drop_in.shared = kind in SHARED_FETCH
+    return made
+
+
+def _policies(
+    count: int,
+    per_layer: Mapping[int, LayerBits] | None,
+    bits: int | None,
+    value_bits: int | None,
+    group: int,
+    start: Start,
+) -> list[Precision]:
+    """Return the policy of every layer."""
+
+    def policy(entry: LayerBits) -> Precision:
+        if entry is None:
+            return dense()
+        if isinstance(entry, Precision):
+            return entry
+        keys, own_group = entry if isinstance(entry, tuple) else (entry, group)
+        return make_precision(keys, value_bits, own_group, start)
+
+    if per_layer is None:
+        return [policy(bits)] * count
+    if unknown := [layer for layer in per_layer if layer not in range(count)]:
+        raise ConfigError(f"a policy for layers {unknown}", f"the layers are 0 to {count - 1}", "PREC-13")
+    return [policy(per_layer.get(layer)) for layer in range(count)]
 
 
 @clause("ERR-6")
-def replace(cache: Any) -> "DropIn":
-    """Make an empty cache of the kind and configuration of one of mlx-lm's.
+def replace(cache: Any, policy: Precision | None = None, *, dense_fetch: bool = False) -> "DropIn":
+    """Make an empty cache of the kind and configuration of one of mlx-lm's, with a policy of ours.
 
     Raises:
         ConfigError: if it is of another kind than ``KVCache`` and ``RotatingKVCache``, or holds tokens.
@@ -47,18 +111,23 @@ def replace(cache: Any) -> "DropIn":
         raise ConfigError(f"a drop-in for {type(cache).__name__}", possible, "ERR-6")
     if not cache.empty():
         raise ConfigError(f"a drop-in for a {type(cache).__name__} that holds tokens", "it must be empty", "ERR-6")
-    if type(cache) is KVCache:
-        return DropIn(FullCache())
-    return DropIn(RingCache(cache.max_size, cache.keep))
+    ours = FullCache(policy=policy) if type(cache) is KVCache else RingCache(cache.max_size, cache.keep, policy=policy)
+    codec = ours.policy.codes.codec if ours.policy.codes else None
+    takes_codes = codec is not None and codec.bits == codec.value_bits and not dense_fetch
+    return QuantizedDropIn(ours) if takes_codes else DropIn(ours)
 
 
 class DropIn:
     """One layer's cache with the duck type of mlx-lm's; ``cache`` is ours."""
 
-    __slots__ = ("cache",)
+    __slots__ = ("cache", "shared")
+
+    shared: bool
+    """Whether other layers ask for what was last handed out (``keys_and_values``)."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
+        self.shared = False
 
     def __repr__(self) -> str:
         return f"DropIn({self.cache!r})"
@@ -156,7 +225,63 @@ class DropIn:
         return self.cache
 
     def __copy__(self) -> Self:
-        return type(self)(self.cache.clone())
+        twin = type(self)(self.cache.clone())
+        twin.shared = self.shared
+        return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.__copy__()
+
+
+class QuantizedDropIn(DropIn):
+    """A drop-in whose cache holds codes, now or later, and hands them to mlx-lm's quantized attention.
+
+    ``bits`` and ``group_size`` are there only while what it last handed out were codes: mlx-lm asks ``hasattr``.
+    """
+
+    __slots__ = ("_codes", "_last")
+
+    _codes: tuple[int, int] | None
+    _last: tuple[Any, Any] | None
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__(cache)
+        self._codes = self._last = None
+
+    @property
+    @clause("READ-10")
+    def bits(self) -> int:
+        """Return the bits of a code, while the last fetch were codes."""
+        if self._codes is None:
+            raise AttributeError("the last fetch were no codes", name="bits", obj=self)
+        return self._codes[0]
+
+    @property
+    def group_size(self) -> int:
+        """Return how many elements share a scale, while the last fetch were codes."""
+        if self._codes is None:
+            raise AttributeError("the last fetch were no codes", name="group_size", obj=self)
+        return self._codes[1]
+
+    @clause("READ-10", "PREC-4")
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
+        """Append keys and values ``[B, H, L, D]`` and return arrays, or codes, of what the queries attend over."""
+        cache = self.cache
+        dense_before = cache.storage == "dense"
+        fetched = cache.fetch_stored(keys, values)
+        codes = None if isinstance(fetched[0], mx.array) else cache.policy.codes
+        self._codes = (codes.codec.bits, codes.codec.group) if codes else None
+        converted = dense_before and cache.storage != "dense" and codes is None
+        self._last = fetched if converted and self.shared else None
+        return fetched
+
+    def keys_and_values(self) -> tuple[Any, Any]:
+        """Return what the last append fetched, for layers that reuse it; meaningless after a trim."""
+        if self._last is not None:
+            return self._last
+        return self.cache.peek() if self._codes is None else self.cache.peek_stored()
+
+    def __copy__(self) -> Self:
+        twin = super().__copy__()
+        twin._codes, twin._last = self._codes, self._last  # noqa: SLF001  # the twin is one as well
+        return twin
