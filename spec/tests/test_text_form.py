@@ -37,8 +37,10 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "holds": ids,
     "mask": st.sampled_from(MASKS),
     "can_trim": counts,
-    "identity": st.sampled_from(["full", "ring(window=8,sinks=2)"]),
-    "storage": st.just("dense"),
+    "identity": st.sampled_from(["full", "ring(window=8,sinks=2)", "full(bits=4,group=64)"]),
+    "storage": st.sampled_from(["dense", "affine"]),
+    "form": st.sampled_from(["dense", "affine"]),
+    "max_append": st.just("unbounded") | st.integers(0, 300),
     **{name: st.integers(0, 10_000) for name in NUMBERS},
 }
 claims = st.sampled_from(CLAIMS).flatmap(lambda what: st.builds(Claim, st.just(what), VALUES[what]))
@@ -210,7 +212,7 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
         ("ring window=8.5", "'ring window=8.5'", "8.5 is not an integer or null"),
         ("ring window=" + "9" * 5000, "'ring window=", "is not an integer or null"),
         ("full batch=0", "'full batch=0'", "'batch' must be >= 1: 0"),
-        ("full ; append 3", "'append 3'", "unknown call 'append'; known are decode, window, dense"),
+        ("full ; append 3", "'append 3'", "unknown call 'append'; known are decode, window, known"),
         ("full ; window", "'window'", "length is missing"),
         ("full ; window two", "'window two'", "'two' is not an integer"),
         ("full ; window 2 3", "'window 2 3'", "cannot read '3'"),

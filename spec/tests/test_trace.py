@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from kvlaw.spec import calls
 from kvlaw.spec.calls import CALLS, AppendDecode, AppendWindow, Call, Clone, OpenList, Trim
-from kvlaw.spec.config import DTYPES, Config, LayerSpec
+from kvlaw.spec.config import CODE_BITS, DTYPES, GROUPS, Config, LayerSpec
 from kvlaw.spec.text_form import parse, write
 from kvlaw.spec.trace import Trace, TraceError, dump, load, trace_schema
 
@@ -23,7 +23,14 @@ names = st.from_regex(calls.NAME, fullmatch=True) | st.sampled_from(["c0", "c1",
 made = st.none() | names
 malformed = st.none() | st.sampled_from(calls.MALFORMED)
 spoilt = st.none() | st.sampled_from([word for word in calls.MALFORMED if word != "two"])
-layers = st.builds(LayerSpec, st.sampled_from(["full", "ring"]), optional_counts, counts)
+bits = st.none() | st.sampled_from([*CODE_BITS, 7])
+policies: dict[str, st.SearchStrategy[Any]] = {
+    "bits": bits,
+    "value_bits": bits,
+    "group": st.sampled_from([*GROUPS, 48]),
+    "start": st.none() | counts | st.just("never"),
+}
+layers = st.builds(LayerSpec, st.sampled_from(["full", "ring"]), optional_counts, counts, **policies)
 configs = st.builds(
     Config,
     kind=st.sampled_from(["full", "ring"]),
@@ -39,10 +46,12 @@ configs = st.builds(
     look=st.sampled_from(["every", "last"]),
     poison=st.booleans(),
     seed=st.integers(),
+    **policies,
 )
 ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "decode": {"as_": made, "window": optional_counts, "malformed": malformed, "unread": st.booleans()},
     "window": {"length": counts, "as_": made, "window": optional_counts, "array": st.booleans(), "malformed": spoilt},
+    "known": {"length": counts, "as_": made, "window": optional_counts, "array": st.booleans(), "malformed": spoilt},
     "dense": {"length": counts, "as_": made, "malformed": spoilt},
     "mask": {"length": counts, "phase": st.sampled_from(["decode", "window"]), "window": optional_counts, "as_": made},
     "attend": {"malformed": malformed},
@@ -192,7 +201,7 @@ FULL = '{"config": {"kind": "full"}, '
         ('{"config": {"kind": "ring", "poison": 1}}', "config.poison: 1 is not true or false"),
         ('{"config": {"kind": "full", "dtype": "f64"}}', "config.dtype: 'f64' is not one of bf16, f16, f32"),
         ('{"config": {"kind": "full", "batch": 0}}', "config: 'batch' must be >= 1: 0"),
-        ('{"config": {"kind": "ring", "win": 5}}', "config: unknown field win; known are batch, dtype, groups,"),
+        ('{"config": {"kind": "ring", "win": 5}}', "config: unknown field win; known are batch, bits, dtype,"),
         (FULL + '"version": 2}', "the trace says version 2; this kvlaw reads version 1"),
         (FULL + '"version": true}', "version: true is not one of 1"),
         (FULL + '"cals": []}', "the trace: unknown field cals; known are calls, config,"),

@@ -130,7 +130,7 @@ class Stamper:
         return encode(keys, c.dtype), encode(values, c.dtype)
 
     def _codes(self, side: str, table: Bits) -> tuple[Bits, Bits]:
-        """Quantize a table column by column, and restore it; nothing if the group does not divide the width (PREC-13)."""
+        """Quantize a table column by column, and restore it; nothing if no group divides the width (PREC-13)."""
         if table.shape[-1] % self.config.group:
             return np.zeros((*table.shape[:-1], 0), np.uint32), table
         bits, group, dtype = self.side_bits(side), self.config.group, self.config.dtype

@@ -30,12 +30,12 @@ class Views:
         parts = () if fetched is None else show("the fetch", pair, fetched)
         asked = "attend" in self.adapter.capabilities and payload.queries.size > 0
         output = self._attended(read, payload, parts, mask) if asked else None
-        pieces = [piece for part in parts for piece in (part if is_codes(part) else (part,))]
+        pieces = [piece for part in parts for piece in (part if self.is_codes(part) else (part,))]
         lazy = [part for part in (*pieces, mask, output) if not (part is None or isinstance(part, str | Unshown))]
         show("the read", self.adapter.settle, lazy)
         keys = self.columns("the fetched keys", parts[0]) if parts else None
         values = self.columns("the fetched values", parts[1]) if parts else None
-        form: Form = "affine" if parts and is_codes(parts[0]) else "dense"
+        form: Form = "affine" if parts and self.is_codes(parts[0]) else "dense"
         answer = None if output is None else self.tensor("the output", output)
         return ReadView(keys, values, None if mask is UNSHOWN else self.mask(mask), answer, form)
 
@@ -65,10 +65,15 @@ class Views:
 
     def columns(self, what: str, part: Any) -> Bits:
         """Show columns: tensors, or codes as words, scales and biases."""
-        if not is_codes(part):
+        if not self.is_codes(part):
             return self.tensor(what, part)
         words, scales, biases = part
         return join_codes(show(what, self.adapter.bits, words), self.tensor(what, scales), self.tensor(what, biases))
+
+    def is_codes(self, part: Any) -> bool:
+        """Tell whether columns came as codes: words, scales and biases, from an adapter that has such."""
+        parts = _parts(part)
+        return "codes" in self.adapter.capabilities and parts is not None and len(parts) == 3
 
     def mask(self, mask: Any) -> MaskView:
         """Show a mask."""
@@ -107,12 +112,6 @@ class Views:
         counts = range((offset or 0) + 2)
         flags = [show("can_trim of the list", self.adapter.can_trim_layers, caches, n) for n in counts]
         return StateView(offset=offset, can_trim=None if None in flags else tuple(bool(flag) for flag in flags))
-
-
-def is_codes(part: Any) -> bool:
-    """Tell whether columns came as codes: words, scales and biases."""
-    parts = _parts(part)
-    return parts is not None and len(parts) == 3
 
 
 def pair(answer: Any) -> tuple[Any, Any]:

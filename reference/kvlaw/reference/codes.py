@@ -20,7 +20,7 @@ Side = Literal["keys", "values"]
 
 @frozen
 class Codec:
-    """The affine codec of one cache: bits by side and the group, from its policy; the dtype and widths of its tensors."""
+    """The affine codec of one cache: its policy, and the dtype and widths of its tensors."""
 
     layer: LayerSpec
     dtype: DType

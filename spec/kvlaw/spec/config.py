@@ -26,9 +26,9 @@ Start = int | Literal["never"] | None
 class LayerSpec:
     """What one layer's cache is: its kind, for a ring its window and sinks (in positions), and its storage policy.
 
-    Without ``bits`` it stays dense. With ``bits`` it holds affine codes (keys of ``bits``, values of ``value_bits`` or as
-    many), in groups of ``group`` along the head dim: from the first append, or with ``start`` from the end of the append
-    that brings the offset to ``start`` on (``bf16_first``; ``"never"`` stays dense).
+    Without ``bits`` it stays dense. With ``bits`` it holds affine codes (keys of ``bits``, values of ``value_bits`` or
+    as many), in groups of ``group`` along the head dim: from the first append, or with ``start`` from the end of the
+    append that brings the offset to ``start`` on (``bf16_first``; ``"never"`` stays dense).
     """
 
     kind: Kind = field(validator=validators.in_(KINDS))

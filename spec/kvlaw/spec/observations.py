@@ -76,7 +76,10 @@ class StateView:
 
 
 def join_codes(words: npt.NDArray[Any], scales: npt.NDArray[Any], biases: npt.NDArray[Any]) -> Bits:
-    """Lay the codes of columns side by side, ``[..., S, words + 2 * groups]`` in uint32, so that a column is one row of bits."""
+    """Lay the codes of columns side by side in uint32, so that a column is one row of bits.
+
+    words ``[..., S, words]``, scales and biases ``[..., S, groups]``; gives ``[..., S, words + 2 * groups]``.
+    """
     parts = [words.astype(np.uint32), scales.astype(np.uint32), biases.astype(np.uint32)]
     return np.concatenate(parts, axis=-1)
 

@@ -5,7 +5,7 @@ from typing import Any
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.conformance.interface import Adapter, Tensors
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName
 
 _HYBRID = "full ; list ring window=2 + full as l0 ; window 2 on l0"
 
@@ -15,7 +15,7 @@ class FullFirstLayerIsSkipped(ReferenceAdapter):
     """A decode of a list does not reach a first layer whose ring is full."""
 
     def append_layers(
-        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         first = caches[0]
         skips = phase == "decode" and first.layer.window is not None and first.offset >= first.layer.window
@@ -73,7 +73,7 @@ class LayersAppendOneByOne(ReferenceAdapter):
     """A list appends layer by layer, so layers before the one that refuses have moved on."""
 
     def append_layers(
-        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         return Adapter.append_layers(self, caches, tensors, phase, window, array)
 
@@ -88,7 +88,7 @@ class LayersShareAMask(ReferenceAdapter):
     """All layers of a list read through the mask of the first, also where their windows differ."""
 
     def append_layers(
-        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         reads = super().append_layers(caches, tensors, phase, window, array)
         for read in reads[1:]:

@@ -10,7 +10,7 @@ from kvlaw.conformance.faults.registry import fault
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference import index
 from kvlaw.reference.layout import Cache, Planes, Read
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.observations import StateView
 
 # Identity.
@@ -67,7 +67,7 @@ class CountsItsSinks(Cache):
 class CountsWhenRead(ReferenceAdapter):
     """The offset moves on when a read is first attended, not before its append returns."""
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         read = super().append(cache, keys, values, phase, window, array)
         cache.behind = (read, read.length)
         return read

@@ -10,7 +10,7 @@ from kvlaw.conformance.faults.registry import fault
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference import index
 from kvlaw.reference.layout import Cache, Planes, Read
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.observations import Bits
 
 
@@ -59,7 +59,7 @@ class InterleavesHeads(Read):
 class WritesWhenRead(ReferenceAdapter):
     """The columns of an append are written when its read is first shown; an unread append leaves zeros."""
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         read = super().append(cache, keys, values, phase, window, array)
         written, held = cache.planes, cache.planes.each(np.copy)
         start = cache.write_index - read.length
@@ -122,7 +122,7 @@ class TakesAnyQuery(Read):
 class UnreadDecodeDoesNotTurn(ReferenceAdapter):
     """The write index of a ring moves on when the read is shown, so an unread decode is written over."""
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         before = cache.state
         read = super().append(cache, keys, values, phase, window, array)
         self.late = (read, cache, cache.state)
@@ -141,7 +141,7 @@ class UnreadDecodeDoesNotTurn(ReferenceAdapter):
 class FetchesWhenAsked(ReferenceAdapter):
     """A read fetches from its cache when it is first asked, not when it was made."""
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         read = super().append(cache, keys, values, phase, window, array)
         self.owners = {**getattr(self, "owners", {}), id(read): (read, cache)}
         return read

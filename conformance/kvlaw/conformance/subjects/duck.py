@@ -91,7 +91,7 @@ class DuckAdapter(ArrayAdapter):
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Ask for the mask, then append."""
         if "mask" in self.capabilities:
-            mask = self.mask(cache, keys.shape[2], phase, window, array)
+            mask = self.mask(cache, keys.shape[2], "decode" if phase == "decode" else "window", window, array)
             return DuckRead(cache.update_and_fetch(keys, values), mask)
         if window is not None or array:
             raise UnsupportedError("this cache builds no masks")

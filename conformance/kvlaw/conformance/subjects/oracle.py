@@ -65,7 +65,7 @@ class ReferenceAdapter(Adapter):
         if read.codec is None:
             return read.keys, read.values
         sides = (read.codec.split("keys", read.keys), read.codec.split("values", read.values))
-        return tuple((c.words, c.scales, c.biases) for c in sides)  # type: ignore[return-value] # two sides
+        return tuple((c.words, c.scales, c.biases) for c in sides)
 
     def read_mask(self, read: Read) -> Any:
         """Give the read's mask."""
