@@ -45,7 +45,7 @@ class Coded:
     @property
     def columns(self) -> int:
         """Return how many columns were fetched."""
-        return self.keys[1].shape[2]
+        return self.keys[1].shape[-2]
 
     def tile(self, start: int, stop: int) -> "Coded":
         """Take columns ``[start, stop)``."""
@@ -149,7 +149,7 @@ def make_kernels(name: str, codec: Codec, dtype: mx.Dtype | None) -> KernelSet:
         return kernels
     if codec.bits not in TILED_BITS or codec.value_bits not in TILED_BITS:
         raise ConfigError(f"{name} for {codec.describe}", "bits and value bits of 4 or 8 are needed", "READ-15")
-    if dtype not in TILED_DTYPES:
+    if dtype is None or dtype not in TILED_DTYPES:
         raise ConfigError(f"{name} for dtype {dtype}", "bfloat16 or float16 must be named", "READ-15")
     return kernels
 

@@ -56,7 +56,7 @@ class Precision:
 
     codes: AffineStore | None = None
     start: Start = None
-    dtype: mx.Dtype | None = None
+    dtype: mx.Dtype | None = attrs.field(default=None, eq=str)  # mx.Dtype refuses to be compared with None
 
     @property
     def first(self) -> Store:
