@@ -171,11 +171,11 @@ def test_a_conversion_takes_every_column_where_it_lies_spare_ones_included(windo
         one.append_window(*pair(1, 5))
         for seed in range(2, 6):
             one.append_decode(*pair(seed))
-    held = plain.state()
+    held: dict[str, Any] = plain.state()
     assert (cache.storage, cache.offset, held["columns"]) == ("affine", 9, 256 + (5 if window else 0))
     assert cache.codes is not None
     for found, name in zip(cache.codes, ("keys", "values"), strict=True):
-        equal(found, quantized(held[name]))  # type: ignore[arg-type]
+        equal(found, quantized(held[name]))
 
 
 def test_codes_from_the_first_append_differ_in_the_first_read_only() -> None:
@@ -184,7 +184,7 @@ def test_codes_from_the_first_append_differ_in_the_first_read_only() -> None:
     equal(reads[0].keys, quantized(reads[1].keys))
     queries = normal(3, 1, 2, 5, DIM)
     outputs = [raw(read.attend(queries, scale=SCALE)) for read in reads]
-    assert not np.array_equal(*outputs)
+    assert not np.array_equal(outputs[0], outputs[1])
     assert codes.codes is not None
     assert converted.codes is not None
     for mine, other in zip(codes.codes, converted.codes, strict=True):
