@@ -95,7 +95,7 @@ def _misanswered(expectation: Expectation, shown: Shown, clauses: frozenset[str]
     )
     name = "answer" if shown.nonsense else "outcome"
     wanted = " or ".join(expectation.outcomes)
-    return _charge(Difference(name, wanted, got, ("GROW-4",) if misshapen else ()), cited)
+    return _charge(Difference(name, wanted, got, ("READ-14", "READ-10", "GROW-4") if misshapen else ()), cited)
 
 
 @frozen
@@ -211,8 +211,14 @@ def _identity(expected: Expected, shown: Shown, _model: Model | None) -> list[Di
     if said is None:
         return None
     anothers = re.fullmatch(r"full|ring\(window=\d+,sinks=\d+\)", said)
-    nature = ("ID-2", "ID-3" if anothers else "ID-1")
+    policy = () if _policy(said) == _policy(expected.value) else ("PREC-12",)
+    nature = (*policy, "ID-2", "ID-3" if anothers else "ID-1")
     return [] if said == expected.value else [Difference("identity", expected.value, said, nature)]
+
+
+def _policy(identity: str) -> list[str]:
+    """List the parts of an identity that name a storage policy."""
+    return re.findall(r"(?:bits|value_bits|group|start)=\w+", identity)
 
 
 def _answer(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
@@ -230,7 +236,8 @@ def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Differe
     held = after.held[: len(expected.value)] if grows else after.held
     torn = next((what for _, column, what in after.torn if column < len(held)), None)
     if torn is not None:
-        return [Difference("torn", "keys and values of one token", torn, _torn_nature(torn))]
+        codes = ("PREC-7",) if after.form == "affine" and "no token" in torn else ()
+        return [Difference("torn", "keys and values of one token", torn, (*codes, *_torn_nature(torn)))]
     if held == tuple(expected.value):
         return []
     nature = _held_nature(held, tuple(expected.value), model)
@@ -257,11 +264,13 @@ def _sights(expected: Expected, shown: Shown, model: Model | None) -> list[Diffe
         fetched = read.fetched[number] if read.fetched else ()
         for query, (ids, sight) in enumerate(zip(row, sights, strict=False)):
             if not sight.admits(ids):
-                nature = tuple(_nature(ids, sight, model, fetched))
+                nature = (*_codes_nature(ids, shown, sight), *_nature(ids, sight, model, fetched))
                 found.append(_sight_difference(ids, sight, nature, query if len(sights) > 1 else None))
     if not found and read.torn:
         what = _seen_torn(read)
-        found += [Difference("torn", "keys and values of one token", what, _torn_nature(what))] if what else []
+        codes = _codes_nature((0,), shown, Sight((), ())) if what and "no token" in what else ()
+        nature = (*codes, *_torn_nature(what or ""))
+        found += [Difference("torn", "keys and values of one token", what, nature)] if what else []
     return found[:1]
 
 
@@ -301,6 +310,15 @@ def _nature(ids: tuple[int, ...], sight: Sight, model: Model | None, fetched: tu
     yield from _bounds_nature(extra, missing, sight, model)
 
 
+def _codes_nature(ids: tuple[int, ...], shown: Shown, sight: Sight) -> tuple[str, ...]:
+    """Tell codes that are no token's where they are stored from those that a read alone gets wrong."""
+    if shown.read is None or shown.read.form != "affine" or 0 not in ids:
+        return ()
+    after = shown.after
+    sound = after is not None and after.held is not None and set(sight.required) <= set(after.held) and not after.torn
+    return ("READ-10", "PREC-7") if sound else ("PREC-7", "READ-10")
+
+
 def _past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[str]:
     """Name the clauses that speak of what happened to the cache before."""
     past = model.past
@@ -323,7 +341,8 @@ def _before_a_trim(model: Model) -> set[int]:
 
 
 def _bounds_nature(extra: set[int], missing: set[int], sight: Sight, model: Model | None) -> Iterator[str]:
-    narrow = ("MASK-11", "MASK-4", "MASK-8", "MASK-9")
+    narrow = ("READ-15", "MASK-11", "MASK-4", "MASK-8", "MASK-9")
+    yield from ("READ-12", "PREC-8")  # they are cited for known appends and next to a conversion alone
     own = sight.allowed[-1] if sight.allowed else 0
     beyond = {t for t in extra if 0 < t < own} & set(model.row.tokens if model else ())
     if beyond or missing:
@@ -415,7 +434,7 @@ def _dense_sights(expected: Expected, shown: Shown, model: Model | None) -> list
         if sight.admits(ids):
             continue
         extra = tuple(t for t in ids if t not in sight.allowed)
-        nature = ("TRIM-8",) if model and set(extra) & model.past.dropped else ()
+        nature = ("TRIM-8",) if model and set(extra) & model.past.dropped else ("READ-14",)
         return [
             Difference(
                 "dense_sights",
@@ -425,7 +444,7 @@ def _dense_sights(expected: Expected, shown: Shown, model: Model | None) -> list
             )
         ]
     return (
-        [Difference("torn", "keys and values of one token", shown.dense.torn[0][2], ("READ-6",))]
+        [Difference("torn", "keys and values of one token", shown.dense.torn[0][2], ("READ-14", "READ-6"))]
         if shown.dense.torn
         else []
     )

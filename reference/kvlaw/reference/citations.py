@@ -13,6 +13,7 @@ def sight_clauses(before: Model, after: Model, call: Call, phase: Phase, config:
     if before.lenient:
         return ("RING-14", "VIS-5")
     if getattr(call, "array", False):
+        cited += ["READ-15"] if before.storage == "affine" and phase == "window" else []
         cited.append("MASK-11")
     cited += _argument_clauses(window, getattr(call, "window", None))
     cited += ["TRIM-8", "TRIM-1" if window is None else "TRIM-2"] if after.past.rewritten else []
@@ -27,7 +28,8 @@ def sight_clauses(before: Model, after: Model, call: Call, phase: Phase, config:
     cited += _past_clauses(after)
     cited += ["OWN-8"] if config.poison else []
     cited += ["READ-12"] if call.verb == "known" else []
-    cited += ["PREC-8", "PREC-7", "READ-10"] if before.storage == "affine" else []
+    cited += ["PREC-8"] if before.past.converted else []
+    cited += ["PREC-7", "READ-10"] if before.storage == "affine" else []
     cited += ["PREC-14"] if before.converted and after.past.related else []
     cited += ["VIS-3", "VIS-4", "VIS-5", "VIS-6", "GROW-4"]
     cited += ["VIS-10"] if config.batch > 1 or config.kv_heads > 1 else []
@@ -58,8 +60,13 @@ def _past_clauses(after: Model) -> list[str]:
     return [clause_id for clause_id, arose in situations.items() if arose]
 
 
-def layout_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
+def layout_clauses(before: Model, after: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     """Cite what the order of columns rests on after an append."""
+    converted = ("PREC-9",) if after.past.converted else ()
+    return (*converted, *_append_clauses(before, call, phase))
+
+
+def _append_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     state = before.state
     sinks = ("RING-13",) if before.layer.sinks else ()
     if isinstance(state, index.Full):
@@ -101,7 +108,17 @@ def form_clauses(before: Model, after: Model) -> tuple[str, ...]:
     """Cite what a read fetches by: codes, or the tensors of an append that a conversion follows."""
     if before.storage == "affine":
         return ("PREC-11", "READ-10") if before.layer.start is None else ("READ-10",)
-    return ("PREC-4", "PREC-1") if after.converted else policy_clauses(before)
+    first = ("PREC-2",) if before.layer.start == 0 and not before.offset else ()
+    return (*first, "PREC-4", "PREC-1") if after.converted else policy_clauses(before)
+
+
+def probe_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
+    """Cite what the answer to a probe rests on."""
+    cited = ["READ-13"] if call.verb == "known" else []
+    if before.storage == "affine":
+        cited += ["READ-15"] if getattr(call, "array", False) and phase == "window" else []
+        cited.append("READ-11")
+    return (*cited, "READ-3", "READ-4")
 
 
 def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:

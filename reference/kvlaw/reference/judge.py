@@ -6,7 +6,7 @@ trace then ends, since the law leaves open what follows.
 
 from attrs import evolve, frozen
 
-from kvlaw.reference.citations import form_clauses, layout_clauses, mask_clauses, sight_clauses
+from kvlaw.reference.citations import form_clauses, layout_clauses, mask_clauses, probe_clauses, sight_clauses
 from kvlaw.reference.expectation import Expectation, Expected
 from kvlaw.reference.history import Sight
 from kvlaw.reference.index import mask_kind
@@ -49,10 +49,10 @@ class Judge:
             return _EITHER, model
         if isinstance(call, Trim) and self.profile == "core" and type(call.n) is int:
             return self.trims.judged(model, call, seen)
-        if cited := refusal(model, call):
+        if cited := refusal(model, call, self.config):
             return self.refused(model, cited, seen)
         if call.appends:
-            return self._append(model, call, tokens)
+            return self._append(model, call, tokens, seen)
         if isinstance(call, MakeMask):
             return self._mask(model, call), model
         if isinstance(call, Trim):
@@ -83,7 +83,7 @@ class Judge:
         return Expectation(("refused",), cited, expected=kept), after
 
     @clause("POS-2", "POS-3", "READ-1", "READ-5", "READ-6", "READ-7", "READ-8", "VIS-3", "VIS-5", "VIS-7", "VIS-8")
-    def _append(self, model: Model, call: Call, tokens: tuple[int, ...]) -> Judged:
+    def _append(self, model: Model, call: Call, tokens: tuple[int, ...], seen: Seen) -> Judged:
         phase: Phase = "decode" if call.verb == "decode" or (call.verb == "dense" and call.appends == 1) else "window"
         argument, unread = getattr(call, "window", None), bool(getattr(call, "unread", False))
         after, plan = model.appended(phase, tokens, unread)
@@ -98,7 +98,8 @@ class Judge:
             live=after.row.tokens,
             form=_form(model, call),
         )
-        expected = self.states.after(after, call, layout_clauses(model, call, phase))
+        expected = self.states.after(after, call, layout_clauses(model, after, call, phase))
+        expected += self.states.kept_columns(after, seen.columns)
         if not unread:
             expected += self._read(model, after, call, phase, shows)
         kind = mask_kind(model.state, len(tokens), phase, argument) if self.profile == "layout" else None
@@ -127,7 +128,7 @@ class Judge:
             Expected("sights", shows.sights, cited),
             Expected("mask_width", len(shows.sights), ("MASK-1",)),
             Expected("foretold", shows.sights, ("MASK-12",)),
-            Expected("probes", None, (*(("READ-11",) if model.storage == "affine" else ()), "READ-3", "READ-4")),
+            Expected("probes", None, probe_clauses(model, call, phase)),
             *([Expected("form", shows.form, form_clauses(model, after))] if model.layer.bits else []),
             *layout_only(mask, Expected("order", shows.order, ("VIS-7",))),
         )

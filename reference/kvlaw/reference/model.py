@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from kvlaw.reference import index
+from kvlaw.reference import index, index_policy
 from kvlaw.reference.history import Row, Sight, sight
 from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import LayerSpec, Storage
@@ -16,7 +16,7 @@ from kvlaw.spec.observations import Unbounded
 
 @frozen
 class Past:
-    """What happened to a cache so far, as far as clauses ask about it."""
+    """What happened to a cache so far, as far as clauses ask about it; ``converted``: by its last append."""
 
     styles: frozenset[str] = frozenset()
     trimmed: bool = False
@@ -29,6 +29,7 @@ class Past:
     longest: int = 0
     peak: int = 0
     grew: bool = False
+    converted: bool = False
 
 
 @frozen
@@ -77,16 +78,18 @@ class Model:
     def max_append(self) -> int | Unbounded:
         """Positions that may be appended until its storage changes (PREC-10)."""
         start = self.layer.start
-        if not isinstance(start, int) or self.converted or self.offset >= start:
+        if not isinstance(start, int) or self.converted:
             return "unbounded"
-        return start - self.offset
+        left = index_policy.positions_left(start, self.offset)
+        return "unbounded" if left is None else left
 
     def settled(self) -> "Model":
         """Convert what is due: at the end of an append, on the offset that it brought (PREC-1, PREC-5)."""
-        if self.storage == "affine" or not self.layer.due(self.offset):
+        start = self.layer.start
+        if not isinstance(start, int) or self.converted or not index_policy.is_due(start, self.offset):
             return self
-        floor = self.offset if isinstance(self.layer.start, int) and self.layer.start > 0 else 0
-        return evolve(self, converted=True, floor=floor)
+        floor = index_policy.floor_after(start, self.offset)
+        return evolve(self, state=index_policy.after_conversion(self.state), converted=True, floor=floor)
 
     @property
     def live(self) -> int:
@@ -131,7 +134,8 @@ class Model:
             grew=plan.add > 0 and self.offset > 0,
         )
         after = evolve(self, row=self.row.appended(tokens), state=plan.after, slots=tuple(slots), past=past)
-        return evolve(after, version=self.version + 1).settled(), plan
+        settled = evolve(after, version=self.version + 1).settled()
+        return settled.was(converted=settled.converted and not self.converted), plan
 
     def trimmed(self, count: int, bypass: bool = False) -> "Model":
         """Drop the newest positions as a cache of our design does (``bypass`` cuts columns)."""

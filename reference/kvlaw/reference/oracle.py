@@ -129,7 +129,9 @@ class Oracle:
         layers = tuple(self._reread(layer, cited) for layer in shows.layers)
         kept = (Expected("sights", shows.sights, cited), Expected("probes", None, cited)) if shows.sights else ()
         order = self.judge.states.layout_only(Expected("order", shows.order, cited)) if shows.sights else ()
-        return evolve(shows, outcomes=("ok",), charged=cited, expected=(*kept, *order), layers=layers)
+        policy = self.judge.config.bits is not None and shows.sights
+        form = (Expected("form", shows.form, ("PREC-4", *cited)),) if policy else ()
+        return evolve(shows, outcomes=("ok",), charged=cited, expected=(*form, *kept, *order), layers=layers)
 
 
 __all__ = ["Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]

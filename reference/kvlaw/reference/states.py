@@ -17,6 +17,8 @@ from kvlaw.spec.config import Config
 
 _KEPT = ("offset", "held", "write_index", "columns")
 """The fields that a refused call is first seen to have changed."""
+_POLICY_ACTS = {"clone": ("PREC-14",), "look": ("PREC-14",), "trim": ("PREC-6",), "reset": ("PREC-6",)}
+"""What the storage rests on after calls that must not change it, or make it what it was; a look: where others act."""
 
 
 @frozen
@@ -52,15 +54,27 @@ class States:
         """Give what a cache shows after a call that changed nothing: what it showed before."""
         return tuple(evolve(e, clauses=cited) if e.field in _KEPT else e for e in self.after(model, None))
 
-    @clause("POS-7", "TRIM-14")
+    @clause("POS-7", "TRIM-14", "PREC-15")
     def of_list(self, layers: Layers, charged: tuple[str, ...] = ()) -> tuple[Expected, ...]:
         """Give what a list of layers shows after a call that was charged with these clauses."""
         acted = tuple(c for c in charged if c in ("ERR-8", "TRIM-13"))
-        return Expected("offset", layers.offset, (*acted, "POS-7")), Expected("layers_can_trim", None, ("TRIM-14",))
+        bounds = [m.max_append for m in layers.models if m.max_append != "unbounded"]
+        coded = any(m.layer.bits for m in layers.models)
+        return (
+            Expected("offset", layers.offset, (*acted, "POS-7")),
+            Expected("layers_can_trim", None, ("TRIM-14",)),
+            *([Expected("max_append", min(bounds, default="unbounded"), ("PREC-15",))] if coded else []),
+        )
 
     def layout_only(self, *expected: Expected) -> tuple[Expected, ...]:
         """Keep these in the layout profile, none in core."""
         return expected if self.profile == "layout" else ()
+
+    @clause("PREC-9")
+    def kept_columns(self, after: Model, columns: int | None) -> tuple[Expected, ...]:
+        """Give what a growing cache shows that converted and had room for the append: as many ``columns`` as before."""
+        stays = after.past.converted and isinstance(after.state, Full) and columns is not None
+        return self.layout_only(Expected("columns", columns, ("PREC-9",))) if stays and after.offset <= columns else ()
 
     @staticmethod
     def _identity(model: Model, call: Call | None) -> Expected:
@@ -74,7 +88,8 @@ class States:
         """Give what a cache with a storage policy shows of it."""
         if model.layer.bits is None:
             return []
-        acted = {"clone": ("PREC-14",), "trim": ("PREC-6",), "reset": ("PREC-6",)}.get(call.verb, ()) if call else ()
+        acted = _POLICY_ACTS.get(call.verb, ()) if call else ()
+        acted = () if acted == ("PREC-14",) and not model.past.related else acted
         cited = (*acted, *policy_clauses(model))
         return [
             Expected("storage", model.storage, cited),
@@ -100,7 +115,8 @@ class States:
     @clause("RING-2", "RING-3", "RING-4", "RING-5", "RING-6", "RING-7", "RING-10", "RING-13", "RING-15", "OWN-9")
     def _columns(self, model: Model, call: Call | None, held: tuple[str, ...]) -> list[Expected]:
         context = {"reset": ("OWN-9",), "clone": ("OWN-2",), "mask": ("MASK-12",)}.get(call.verb, ()) if call else ()
-        related = ("OWN-3",) if model.past.related and not context else ()
+        codes = ("PREC-7",) if model.storage == "affine" else ()
+        related = (*(("OWN-3",) if model.past.related and not context else ()), *codes)
         if isinstance(model.state, Full):
             slots = model.slots[: model.offset]
             growth = ("GROW-2",) if model.past.grew else ()
@@ -108,7 +124,7 @@ class States:
                 Expected("columns_max", model.past.peak + 256, ("GROW-3",)),
                 Expected("held", slots, (*context, *held, *growth, *related, "GROW-1")),
             ]
-        grown = ("RING-7",) if "RING-7" in held else ()
+        grown = tuple(c for c in held if c in ("PREC-9", "RING-7"))
         cited = (*context, *held, *related) or ("RING-2",)
         return [
             Expected("columns", model.state.columns, (*context, *grown, "RING-9")),

@@ -174,6 +174,10 @@ class CountsKeysTwice(Cache):
     def bytes_per_token(self) -> int:
         return 0 if self.planes is None else 2 * self.planes.keys[0, :, 0].nbytes
 
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.planes is None else self.planes.keys.nbytes + self.planes.values.nbytes
+
 
 @fault("counts-one-row", breaks="GROW-6", trace="ring window=4 batch=2 ; window 4", report="B66")
 class CountsOneRow(Cache):
