@@ -4,7 +4,9 @@ mlx-lm converts full caches only, after each step, and raises for rings.  Where 
 same model over ``Oracle``: a dense cache of ours and codes by ``mx.quantize``, converted by hand.
 """
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -12,11 +14,11 @@ import numpy as np
 import pytest
 from mlx.utils import tree_map
 from mlx_lm.generate import generate_step, maybe_quantize_kv_cache
-from mlx_lm.models import gemma2, gemma3_text, gemma3n, llama, qwen3
+from mlx_lm.models import gemma2, gemma3_text, llama, qwen3
 from mlx_lm.models.cache import make_prompt_cache
 
 from kvlaw.mlx_impl import CacheError, FullCache, RingCache, bf16_first
-from kvlaw.mlx_impl.mlx_lm import DropIn, QuantizedDropIn, make_cache, replace
+from kvlaw.mlx_impl.mlx_lm import DENSE_FETCH, SHARED_FETCH, DropIn, QuantizedDropIn, make_cache, replace
 
 WINDOW, VOCABULARY, DIM, GROUP = 8, 97, 32, 32
 
@@ -284,5 +286,14 @@ def test_a_ring_of_mlx_lm_is_replaced_by_one_of_codes() -> None:
     assert drop_in.cache.identity == "ring(window=8,sinks=0,bits=4,value_bits=8,group=64,start=5)"
 
 
-def test_gemma3n_asks_its_caches_again() -> None:
-    assert "keys_and_values" in gemma3n.Gemma3nAttention.__call__.__code__.co_names
+def test_models_whose_attention_takes_no_codes_are_those_of_the_table() -> None:
+    """Read from mlx-lm's sources: attention of their own, learned sinks, softcapped scores, latents as keys."""
+    folder = Path(gemma2.__file__).parent
+    sources = {path.stem: path.read_text() for path in folder.glob("*.py") if path.stem not in {"cache", "base"}}
+    users = {name: text for name, text in sources.items() if ".update_and_fetch(" in text}
+    signs = ("sinks=", "self.attn_logit_softcapping", "kv_latent")
+    found = {name for name, text in users.items() if any(sign in text for sign in signs)}
+    found |= {name for name, text in users.items() if not re.search(r"[\s=]scaled_dot_product_attention\(", text)}
+    assert found == DENSE_FETCH
+    asking = {name for name, text in sources.items() if "cache.keys_and_values()" in text}
+    assert asking == SHARED_FETCH

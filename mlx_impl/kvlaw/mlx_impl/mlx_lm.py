@@ -24,11 +24,22 @@ from kvlaw.mlx_impl.planes import Keys, Values
 from kvlaw.mlx_impl.precision import Precision, Start, dense, make_precision
 from kvlaw.spec.cite import clause
 
-DENSE_FETCH = frozenset({"deepseek_v41", "gear", "gemma2", "gpt_oss", "mimo_v2_flash", "olmo", "plamo2"})
-"""Model types whose attention is their own (softcapped scores, learned sinks) and takes no codes."""
+LATENT = {
+    "bailing_hybrid",
+    "bailing_moe_v3",
+    "deepseek_v3",
+    "deepseek_v32",
+    "glm4_moe_lite",
+    "kimi_k3",
+    "kimi_linear",
+    "longcat_flash",
+    "mistral4",
+}
+DENSE_FETCH = frozenset({"gear", "gemma2", "gpt_oss", "mimo_v2_flash", "olmo", "plamo2"} | LATENT)
+"""Modules of ``mlx_lm.models`` whose attention takes no codes: softcapped scores, learned sinks, latents, their own."""
 
 SHARED_FETCH = frozenset({"gemma3n"})
-"""Model types in which other layers ask a cache again for what it last handed out."""
+"""Modules of ``mlx_lm.models`` in which other layers ask a cache again for what it last handed out."""
 
 LayerBits = int | tuple[int, int] | Precision | None
 """One layer of a table: bits, bits and group, a policy, or None to stay dense."""
@@ -54,7 +65,7 @@ def make_cache(
     offset to ``quantized_kv_start`` (None: codes from the first append on; ``"never"``).  ``v_bits`` gives values
     other bits than keys.  A table ``per_layer`` stands in for ``kv_bits``: layers that it does not name stay dense.
     ``dense_fetch`` says whether attention gets codes dequantized; by default where mlx-lm's attention cannot take
-    them: models of ``DENSE_FETCH``, and ``v_bits`` other than ``kv_bits``.
+    them: modules of ``DENSE_FETCH``, and ``v_bits`` other than ``kv_bits``.
 
     Raises:
         ConfigError: if a layer needs a kind that we do not have, named in the message, an impossible ring or policy, or
@@ -64,12 +75,18 @@ def make_cache(
 
     found = make_prompt_cache(model, max_kv_size)
     policies = _policies(len(found), per_layer, kv_bits, v_bits, group_size, quantized_kv_start)
-    kind = getattr(model, "model_type", None)
-    wanted = kind in DENSE_FETCH if dense_fetch is None else dense_fetch
+    modules = _modules(model)
+    wanted = not modules.isdisjoint(DENSE_FETCH) if dense_fetch is None else dense_fetch
     made = [replace(cache, policy, dense_fetch=wanted) for cache, policy in zip(found, policies, strict=True)]
     for drop_in in made:
-        drop_in.shared = kind in SHARED_FETCH
+        drop_in.shared = not modules.isdisjoint(SHARED_FETCH)
     return made
+
+
+def _modules(model: Any) -> set[str]:
+    """Return the names of the modules that the parts of a model come from, whatever wraps it."""
+    parts = [model] if not hasattr(model, "modules") else model.modules()
+    return {type(part).__module__.rpartition(".")[2] for part in parts}
 
 
 def _policies(
