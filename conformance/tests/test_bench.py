@@ -11,7 +11,11 @@ from kvlaw.conformance.bench.__main__ import main, table
 from kvlaw.conformance.bench.cases import CASES, Case
 from kvlaw.conformance.bench.measure import WHO, Ratio, ratio
 
-TINY = (Case("decode, growing", 1, 5, None, 2), Case("window of 3, ring 8", 3, 9, 8, 1))
+TINY = (
+    Case("decode, growing", 1, 5, None, 2),
+    Case("window of 3, ring 8", 3, 9, 8, 1),
+    Case("window of 3, 8 bits", 3, 9, None, 1, bits=8),
+)
 
 
 @attrs.frozen
@@ -54,7 +58,11 @@ def test_a_ratio_inside_the_spread_of_mlx_lm_against_itself_passes() -> None:
 
 def test_the_bounds_are_those_of_the_issue() -> None:
     assert BOUNDS == {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
-    assert [(case.length, case.window) for case in CASES] == [(1, None), (1, 128), (64, None), (64, 128)]
+    assert {**BOUNDS, bench.ABOVE: 1.0} == bench.LIMITS
+    half = [(case.length, case.window) for case in CASES if case.bits is None]
+    codes = [(case.length, case.bits) for case in CASES if case.bits is not None]
+    assert half == [(1, None), (1, 128), (64, None), (64, 128)]
+    assert codes == [(1, 4), (1, 8), (64, 4), (64, 8)]
 
 
 def test_too_few_rounds_are_refused() -> None:
@@ -64,6 +72,7 @@ def test_too_few_rounds_are_refused() -> None:
 
 def test_a_run_measures_every_quantity_of_every_case(monkeypatch: Any) -> None:
     monkeypatch.setattr(bench, "CASES", TINY)
+    monkeypatch.setattr(bench, "CONVERSIONS", ())
     heard: list[str] = []
     report = bench.run(rounds=20, progress=heard.append)
     assert heard == [case.name for case in TINY]
@@ -72,6 +81,18 @@ def test_a_run_measures_every_quantity_of_every_case(monkeypatch: Any) -> None:
     assert all(found.value > 0 and found.theirs > 0 for found in report.lines)
     assert all(0.3 < found.ratio.median < 3 for found in report.lines)
     assert len(table(report).splitlines()) == 1 + len(report.lines)
+
+
+def test_a_conversion_peaks_at_most_one_layer_above_before_and_after(monkeypatch: Any) -> None:
+    monkeypatch.setattr(bench, "CASES", ())
+    monkeypatch.setattr(bench, "CONVERSIONS", (8,))
+    (found,) = bench.run(rounds=20).lines
+    layer = 4096 * 4 * (64 + 64) * 2  # positions, heads, dims of keys and values, bytes
+    assert (found.case, found.quantity, found.theirs) == ("conversion to 8 bits", "memory above", layer)
+    codes = layer // 2 + 4096 * 4 * 4 * 2  # 8 bits for 16, and a scale and a bias per side
+    assert codes <= found.value <= layer  # the codes of one layer at least
+    assert found.passed
+    assert not attrs.evolve(found, ratio=Ratio(1.01, 1.01, 1.01)).passed
 
 
 def test_runners_of_one_case_compute_the_same() -> None:

@@ -1,8 +1,11 @@
 """Our caches beside mlx-lm's: time of a whole step, time to build its graph, peak memory.
 
-``run`` measures the four cases of ``cases`` and returns a ``Report``; ``python -m kvlaw.conformance.bench`` prints it.
+``run`` measures the cases of ``cases`` and returns a ``Report``; ``python -m kvlaw.conformance.bench`` prints it.
 A line passes if its ratio to mlx-lm is at most its bound, or no larger than mlx-lm's ratio to itself can be on this
 machine now (the upper end of the A/A interval).
+
+mlx-lm has nothing like a conversion of all layers within a step.  Those lines (``conversion``) set the bytes that the
+peak lies above the larger of before and after against the half precision bytes of one layer.
 """
 
 import statistics
@@ -11,17 +14,28 @@ from collections.abc import Callable
 import attrs
 
 from kvlaw.conformance.bench.cases import CASES, Case, Who
+from kvlaw.conformance.bench.conversion import convert
 from kvlaw.conformance.bench.measure import WHO, Ratio, Times, peak_memory, ratio, time_case
 
 BOUNDS = {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
 """The largest ratio to mlx-lm, per quantity."""
+
+ABOVE = "memory above"
+LIMITS = {**BOUNDS, ABOVE: 1.0}
+"""The bounds, and that of a conversion: one layer."""
+
+CONVERSIONS = (4, 8)
+"""Bits of the conversions that are measured."""
 
 SUBJECTS: tuple[Who, ...] = ("ours", "drop-in")
 
 
 @attrs.frozen
 class Line:
-    """One quantity of one case for one subject: medians (seconds or bytes), the ratio, and the A/A ratio beside it."""
+    """One quantity of one case for one subject: medians (seconds or bytes), the ratio, and the A/A ratio beside it.
+
+    ``theirs`` is mlx-lm's, or of a conversion the bytes of one layer.
+    """
 
     case: str
     who: str
@@ -34,7 +48,7 @@ class Line:
     @property
     def bound(self) -> float:
         """The largest ratio that passes."""
-        return max(BOUNDS[self.quantity], self.control.high)
+        return max(LIMITS[self.quantity], self.control.high)
 
     @property
     def passed(self) -> bool:
@@ -68,7 +82,9 @@ def run(*, rounds: int = 40, progress: Callable[[str], None] | None = None) -> R
         if progress:
             progress(case.name)
         lines += _measure(case, rounds)
-    return Report(rounds, tuple(lines))
+    if progress and CONVERSIONS:
+        progress("conversion")
+    return Report(rounds, (*lines, *map(_conversion, CONVERSIONS)))
 
 
 def _measure(case: Case, rounds: int) -> list[Line]:
@@ -76,6 +92,13 @@ def _measure(case: Case, rounds: int) -> list[Line]:
     memory: Times = {who: [float(peak)] for who, peak in peak_memory(case).items()}
     quantities = {"whole step": timing.whole, "graph building": timing.build, "peak memory": memory}
     return [_line(case, who, quantity, times) for quantity, times in quantities.items() for who in SUBJECTS]
+
+
+def _conversion(bits: int) -> Line:
+    found = convert(bits)
+    layers, sure = found.above / found.layer, Ratio(1.0, 1.0, 1.0)
+    ratio_of = Ratio(layers, layers, layers)
+    return Line(f"conversion to {bits} bits", "ours", ABOVE, float(found.above), float(found.layer), ratio_of, sure)
 
 
 def _line(case: Case, who: Who, quantity: str, times: Times) -> Line:

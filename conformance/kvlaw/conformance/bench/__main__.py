@@ -29,7 +29,7 @@ def _row(line: Line) -> str:
 
 
 def _quantity(line: Line, value: float) -> str:
-    return f"{value / 2**20:.2f} MiB" if line.quantity == "peak memory" else f"{value * 1e6:.0f} us"
+    return f"{value / 2**20:.2f} MiB" if "memory" in line.quantity else f"{value * 1e6:.0f} us"
 
 
 def _interval(ratio: Ratio) -> str:

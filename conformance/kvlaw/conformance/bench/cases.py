@@ -3,7 +3,8 @@
 A ``Runner`` makes 16 caches of one implementation and knows one step of them.  Layers hang on each other as in a model:
 the output of a layer is the query and the key of the next, and the value of the one after that.  (Layers that could run
 side by side would show MLX's scheduler, not the caches.)  mlx-lm's step is what its models do: one mask per step, then
-``update_and_fetch`` and its attention function in every layer.
+``update_and_fetch`` and its attention function in every layer.  A case with ``bits`` runs over codes, beside mlx-lm's
+``QuantizedKVCache``.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +13,10 @@ from typing import Any, Literal, cast
 import attrs
 import mlx.core as mx
 from mlx_lm.models import base
-from mlx_lm.models.cache import KVCache, RotatingKVCache
+from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache
 
-from kvlaw.mlx_impl import Cache, FullCache, RingCache
-from kvlaw.mlx_impl.mlx_lm import DropIn
+from kvlaw.mlx_impl import Cache, make
+from kvlaw.mlx_impl.mlx_lm import DropIn, QuantizedDropIn
 
 evaluate = cast("Callable[[mx.array], None]", vars(mx)["eval"])  # mlx's stub leaves its arguments untyped
 attend = cast("Callable[..., mx.array]", vars(base)["scaled_dot_product_attention"])  # as does mlx-lm
@@ -34,6 +35,8 @@ Who = Literal["ours", "drop-in", "theirs", "again"]
 class Case:
     """A step of ``length`` tokens on caches that hold ``start`` tokens; ``window`` is None for growing caches.
 
+    With ``bits`` they hold codes, in groups of 64.
+
     A round times ``steps`` steps.  A case that is ``repeated`` trims what a step appended, so that every step starts at
     the same place.
     """
@@ -44,6 +47,7 @@ class Case:
     window: int | None
     steps: int
     repeated: bool = False
+    bits: int | None = None
 
 
 CASES = (
@@ -51,6 +55,10 @@ CASES = (
     Case("decode, ring 128", 1, 300, WINDOW, 8),
     Case("window of 64, growing", 64, 150, None, 2, repeated=True),
     Case("window of 64, ring 128", 64, 150, WINDOW, 2),
+    Case("decode, 4 bits", 1, 200, None, 8, bits=4),
+    Case("decode, 8 bits", 1, 200, None, 8, bits=8),
+    Case("window of 64, 4 bits", 64, 150, None, 2, repeated=True, bits=4),
+    Case("window of 64, 8 bits", 64, 150, None, 2, repeated=True, bits=8),
 )
 
 
@@ -82,7 +90,7 @@ def make_runner(who: Who, case: Case) -> Runner:
 
 
 def _caches(case: Case) -> list[Cache]:
-    return [RingCache(case.window) if case.window else FullCache() for _ in range(LAYERS)]
+    return [make("ring" if case.window else "full", case.window, bits=case.bits) for _ in range(LAYERS)]
 
 
 def _ours(case: Case) -> Runner:
@@ -102,14 +110,15 @@ def _ours(case: Case) -> Runner:
 
 
 def _duck(caches: list[Any], window: int | None) -> Runner:
-    """Run caches as mlx-lm's models do."""
+    """Run caches as mlx-lm's models do; mlx-lm scales queries in place, so over codes they must be its own."""
 
     def step(x: mx.array) -> mx.array:
         below = x
         mask = caches[0].make_mask(x.shape[2], return_array=False, window_size=window)
         for cache in caches:
             keys, values = cache.update_and_fetch(x, below)
-            x, below = attend(x, keys, values, cache=cache, scale=SCALE, mask=mask), x
+            queries = x if isinstance(keys, mx.array) else x[...]
+            x, below = attend(queries, keys, values, cache=cache, scale=SCALE, mask=mask), x
         return x
 
     return Runner(step, _trim(caches))
@@ -124,11 +133,17 @@ def _trim(caches: Sequence[Any]) -> Callable[[int], None]:
 
 
 def _drop_in(case: Case) -> Runner:
-    return _duck([DropIn(cache) for cache in _caches(case)], case.window)
+    drop_in = DropIn if case.bits is None else QuantizedDropIn
+    return _duck([drop_in(cache) for cache in _caches(case)], case.window)
 
 
 def _theirs(case: Case) -> Runner:
-    return _duck([RotatingKVCache(case.window) if case.window else KVCache() for _ in range(LAYERS)], case.window)
+    def cache() -> Any:
+        if case.bits is not None:
+            return QuantizedKVCache(64, case.bits)
+        return RotatingKVCache(case.window) if case.window else KVCache()
+
+    return _duck([cache() for _ in range(LAYERS)], case.window)
 
 
 _MAKERS: dict[Who, Callable[[Case], Runner]] = {
