@@ -32,7 +32,7 @@ from kvlaw.spec.calls import (
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import Config, Kind, LayerSpec
+from kvlaw.spec.config import Config, Kind, LayerSpec, Policy
 from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 
@@ -85,6 +85,11 @@ class AdapterSubject:
         """The kinds of cache that it can build."""
         return self.adapter.kinds
 
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The kinds of storage policy with which it is checked."""
+        return self.adapter.policies
+
     def open(self, config: Config) -> Observation:
         """Forget everything and make ``c0``."""
         self.world = {}
@@ -103,11 +108,14 @@ class AdapterSubject:
         return observation
 
     def _built(self, name: str, layer: LayerSpec) -> Observation:
+        if layer.policy not in self.policies:
+            raise UnsupportedError(f"the target is checked with {' and '.join(self.policies)} storage")
         self.world[name] = cache = self._made(layer)
         return Observation(state=self._state(cache, look=True))
 
     def _made(self, layer: LayerSpec) -> Any:
         self._demand(*(("sinks",) if layer.sinks > 0 else ()))
+        self._demand(*(() if layer.policy == "dense" else ("policy", layer.policy)))
         return self.adapter.build(layer)
 
     def _demand(self, *capabilities: str) -> None:

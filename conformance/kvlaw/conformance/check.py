@@ -19,10 +19,12 @@ from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
+from kvlaw.conformance.machines.policies import fitting, served, sweep
 from kvlaw.conformance.machines.protocol import ProtocolMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.session import Session
 from kvlaw.reference.oracle import Profile
+from kvlaw.spec.calls import AppendDecode, AppendWindow, LookAt
 from kvlaw.spec.clauses import Clause, load_clauses
 from kvlaw.spec.config import Config, Kind
 from kvlaw.spec.contract import CAPABILITIES, Subject
@@ -101,7 +103,10 @@ def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -
     """Open one plain cache of each kind; say which cannot be opened, and why, or nothing."""
     for kind in kinds:
         window = {"window": fixed.get("sinks", 0) + 4} if kind == "ring" else {}
-        config = Config(kind, **{**window, **fixed})
+        policy = fitting(served(subject, subject.capabilities), fixed)
+        start = {} if "affine" in policy else {"start": 4}
+        given: dict[str, Any] = {**window, **({} if "dense" in policy else {"bits": 8, **start}), **fixed}
+        config = Config(kind, **given)
         observation = subject.open(config)
         if not observation.ok:
             return f"a {config.describe()} cache: {observation.message or observation.outcome}"
@@ -135,9 +140,14 @@ def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) ->
 
 def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     session.stage = "stored traces"
-    for entry in entries_for(kind, session.subject.capabilities, plan.profile):
+    policies = served(session.subject, session.subject.capabilities)
+    for entry in entries_for(kind, session.subject.capabilities, plan.profile, policies):
         if all(getattr(entry.trace.config, name) == value for name, value in plan.fixed.items()):
             session.play(entry.trace)
+    window = plan.fixed.get("sinks", 0) + 3 if kind == "ring" else None
+    for config in sweep(Config(kind, window, kv_heads=1, groups=1), policies, plan.fixed):
+        if all(getattr(config, name) == value for name, value in plan.fixed.items()):
+            session.play(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
     effort = EFFORTS[plan.budget]
     machines: tuple[tuple[type[LockstepMachine], int], ...] = (
         (ProtocolMachine, effort.protocol),

@@ -471,7 +471,7 @@ def _probes(_expected: Expected, shown: Shown, _model: Model | None) -> list[Dif
     if shown.probes is None:
         return None
     return [
-        Difference("probes", wanted, got, ("READ-4",) if "head" in got else (), query)
+        Difference("probes", wanted, got, ("READ-11", "READ-4") if "head" in got else (), query)
         for query, wanted, got in shown.probes[:1]
     ]
 

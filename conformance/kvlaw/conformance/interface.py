@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from kvlaw.conformance.decode import NonsenseError
 from kvlaw.spec.calls import AppendName, Phase
-from kvlaw.spec.config import KINDS, Config, Kind, LayerSpec
-from kvlaw.spec.observations import Bits, StateView
+from kvlaw.spec.config import KINDS, Config, Kind, LayerSpec, Policy
+from kvlaw.spec.observations import Bits, StateView, Unbounded
 
 Tensors = list[tuple[Any, Any]]
 """Keys and values for each layer of a list."""
@@ -43,12 +43,15 @@ class Adapter:
     """One kind of cache, as the suite asks it.
 
     ``tensor`` and ``bits`` turn arrays of bits into the cache's own arrays and back; all other methods take and give
-    the cache's own arrays. ``config`` is set before the first ``build``; ``kinds`` says which
-    kinds of cache can be built.
+    the cache's own arrays. ``config`` is set before the first ``build``; ``kinds`` says which kinds of cache can be
+    built, ``policies`` with which kinds of storage policy they are checked.
+
+    With the capability ``codes`` keys or values may be a triple (words, scales, biases) wherever they are fetched.
     """
 
     capabilities: frozenset[str] = frozenset()
     kinds: tuple[Kind, ...] = KINDS
+    policies: tuple[Policy, ...] = ("dense",)
     computes: Literal["mlx", "model", "own"] = "own"
     """Whose arithmetic its reads have: MLX's fused attention, the NumPy model of it, or another (not compared)."""
     config: Config = Config("full")
@@ -142,6 +145,10 @@ class Adapter:
 
     def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
         """Say whether every layer can trim n (None: not said)."""
+        return None
+
+    def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
+        """Say how many positions may be appended before a layer's storage changes (None: not said)."""
         return None
 
 

@@ -128,7 +128,8 @@ class Lockstep:
 
     def _seen(self, call: Call, observation: Observation, look: bool) -> Seen:
         if look or isinstance(call, Trim):
-            return Seen.of(observation, self._able(call))
+            state = self.states.get(call.on)
+            return Seen.of(observation, self._able(call), state.columns if state is not None else None)
         return Seen(observation.outcome, observation.answer)
 
     def _able(self, call: Call) -> tuple[bool, ...] | None:

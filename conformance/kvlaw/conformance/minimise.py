@@ -11,7 +11,19 @@ from typing import Any
 import attrs
 from attrs import evolve, frozen
 
-from kvlaw.spec.calls import AppendDecode, AppendWindow, Attend, Call, Drop, FetchDense, LookAt, OpenList, Trim
+from kvlaw.spec.calls import (
+    Append,
+    AppendDecode,
+    AppendKnown,
+    AppendWindow,
+    Attend,
+    Call,
+    Drop,
+    FetchDense,
+    LookAt,
+    OpenList,
+    Trim,
+)
 from kvlaw.spec.config import Config
 from kvlaw.spec.trace import Trace
 
@@ -67,15 +79,14 @@ def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
     if isinstance(call, Drop):
         kinds.pop(call.on)
     elif name:
-        kinds[name] = (
-            kind if call.verb == "clone" else "read" if isinstance(call, (AppendDecode, AppendWindow)) else "arrays"
-        )
+        kinds[name] = kind if call.verb == "clone" else "read" if isinstance(call, Append) else "arrays"
 
 
 def _candidates(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     """List simpler traces, the boldest first."""
     yield from _shorter(trace)
     yield from _simpler_config(trace, fixed)
+    yield from _simpler_policy(trace, fixed)
     yield from _merged(trace)
     yield from _on_the_first(trace)
     yield from _simpler_calls(trace)
@@ -109,7 +120,7 @@ def _on_the_first(trace: Trace) -> Iterator[Trace]:
 
 
 def _plain(call: Call) -> bool:
-    return isinstance(call, (AppendDecode, AppendWindow)) and call.malformed is None and call.as_ is None
+    return isinstance(call, Append) and call.malformed is None and call.as_ is None
 
 
 _SIMPLER: dict[str, tuple[Any, ...]] = {
@@ -144,6 +155,20 @@ def _simpler_config(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
         yield evolve(trace, config=evolve(config, sinks=sinks))
 
 
+def _simpler_policy(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
+    """Take the storage policy away, or make it plainer: bits alike, groups of 64, a lower start."""
+    config = trace.config
+    if config.bits is None:
+        return
+    dense = {"bits": None, "value_bits": None, "group": 64, "start": None}
+    start = config.start if isinstance(config.start, int) else None
+    changes: list[dict[str, Any]] = [dense, {"value_bits": None}, {"bits": 4}, {"group": 64}]
+    changes += [{"start": None}, *({"start": n} for n in _lower(start, 0))]
+    for change in changes:
+        if not fixed & change.keys():
+            yield evolve(trace, config=evolve(config, **change))
+
+
 def _simpler_calls(trace: Trace) -> Iterator[Trace]:
     for i, call in enumerate(trace.calls):
         for simpler in _simpler_call(call):
@@ -151,14 +176,16 @@ def _simpler_calls(trace: Trace) -> Iterator[Trace]:
 
 
 def _simpler_call(call: Call) -> Iterator[Call]:
-    if isinstance(call, (AppendDecode, AppendWindow)):
+    if isinstance(call, Append):
         for name, plain in (("malformed", None), ("unread", False), ("array", False), ("window", None), ("as_", None)):
             if getattr(call, name) != plain:
                 yield evolve(call, **{name: plain})
         yield from (evolve(call, window=w) for w in _lower(call.window, 1))
     if isinstance(call, FetchDense) and call.malformed is None:
         yield AppendDecode(on=call.on) if call.length == 1 else AppendWindow(on=call.on, length=call.length)
-    if isinstance(call, (AppendWindow, FetchDense)):
+    if isinstance(call, AppendKnown) and call.malformed is None:
+        yield AppendWindow(on=call.on, length=call.length)
+    if isinstance(call, (AppendKnown, AppendWindow, FetchDense)):
         yield from (evolve(call, length=n) for n in _lower(call.length, 1))
     if isinstance(call, AppendWindow) and call.length == 1 and _plain(call):
         yield AppendDecode(on=call.on)
@@ -176,7 +203,7 @@ def _lower_together(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     if window is None or window <= 1 or ("sinks" in fixed and sinks > max(0, window - 2)):
         return
     calls = tuple(
-        evolve(c, length=c.length - 1) if isinstance(c, (AppendWindow, FetchDense)) and c.length > 1 else c
+        evolve(c, length=c.length - 1) if isinstance(c, (AppendKnown, AppendWindow, FetchDense)) and c.length > 1 else c
         for c in trace.calls
     )
     yield evolve(

@@ -43,6 +43,7 @@ def open_any(target: Any, settings: Mapping[str, Any] = NOTHING, mapping: Mappin
     kind = _kind(options, target)
     named = _named(target) if isinstance(target, str) else name_of(target)
     subject, kinds = _subject(target, named, options, mapping)
+    fixed = _policed(named, subject, fixed)
     return Opened(named, subject, _fitting(named, kinds, kind, fixed), fixed)
 
 
@@ -94,6 +95,18 @@ def _fitting(named: str, kinds: tuple[Kind, ...], kind: Kind | None, fixed: Mapp
     for known in left:
         _check(known, fixed)
     return left
+
+
+def _policed(named: str, subject: Subject, fixed: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a storage policy that the target is not checked with; a start or a group asks for bits."""
+    from kvlaw.conformance.machines.policies import DEFAULT_BITS, FIELDS, fitting, served
+
+    if not any(name in fixed for name in FIELDS):
+        return fixed
+    policies = served(subject, subject.capabilities)
+    if not fitting(policies, fixed):
+        raise SettingError(f"{_written(fixed)}: {named} is checked with {' and '.join(policies)} storage only")
+    return {"bits": DEFAULT_BITS, **fixed}
 
 
 def _check(kind: Kind, fixed: Mapping[str, Any]) -> None:

@@ -76,7 +76,8 @@ class Showing:
                 return None, None
             columns = decoder.columns(keys, values, exchange.expectation.form)
             width = int(keys.shape[2])
-            return ReadRecord(fetched=columns.ids, width=width, torn=columns.torn) if view else None, columns
+            form = None if columns.torn else exchange.expectation.form  # the columns of which they were found to be
+            return ReadRecord(None, columns.ids, width, torn=columns.torn, form=form) if view else None, columns
         return (None if view is None else decoder.read(view, exchange.queries)), None
 
     def _probes(self, exchange: Exchange) -> tuple[tuple[int, str, str], ...] | None:

@@ -33,6 +33,8 @@ PLACE_LANES = 4
 POINTER_GAIN = 512.0
 PROBES = ("newest", "pointer", "oldest", "census")
 MOST_TOKENS = {"bf16": 14000, "f16": 1022, "f32": 1 << 14}
+WIDEST = np.float32(1e38)
+"""Bound of random elements that become codes: where high - low of a group overflows, all groups have the same codes."""
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 
@@ -195,9 +197,9 @@ class Stamper:
             drawn = encode(rng.standard_normal(shape, dtype=np.float32), c.dtype)
             if token % 16 == 0:
                 drawn = rng.integers(0, np.iinfo(table.dtype).max, shape, dtype=table.dtype, endpoint=True)
-                drawn = np.where(np.isfinite(decode(drawn, c.dtype)), drawn, np.array(1, table.dtype)).astype(
-                    table.dtype
-                )
+                most = WIDEST if self.grid else np.float32(np.inf)
+                fine = np.abs(decode(drawn, c.dtype)) < most  # NaN is not
+                drawn = np.where(fine, drawn, np.array(1, table.dtype)).astype(table.dtype)
             table[token] = drawn
         return table
 

@@ -111,7 +111,11 @@ class Views:
         offset = states[0].offset
         counts = range((offset or 0) + 2)
         flags = [show("can_trim of the list", self.adapter.can_trim_layers, caches, n) for n in counts]
-        return StateView(offset=offset, can_trim=None if None in flags else tuple(bool(flag) for flag in flags))
+        return StateView(
+            offset=offset,
+            can_trim=None if None in flags else tuple(bool(flag) for flag in flags),
+            max_append=show("max_append of the list", self.adapter.max_append_layers, caches),
+        )
 
 
 def pair(answer: Any) -> tuple[Any, Any]:

@@ -77,7 +77,7 @@ class Judge:
         after = model.was(refused=True)
         if self.profile == "core" and seen.outcome == "ok":
             return _EITHER, after
-        first = tuple(c for c in cited if c in ("TRIM-10", "TRIM-13", "ERR-8"))
+        first = tuple(c for c in cited if c in ("TRIM-10", "TRIM-13", "ERR-8", "PREC-13"))
         own = tuple(c for c in cited if c in ("TRIM-3", "TRIM-4", "TRIM-9"))
         kept = self.states.unchanged(after, (*first, "ERR-1", *own))
         return Expectation(("refused",), cited, expected=kept), after

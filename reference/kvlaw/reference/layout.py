@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from kvlaw.reference import index
+from kvlaw.reference import index, index_policy
 from kvlaw.reference.codes import Codec, Side
 from kvlaw.reference.numerics import attention
 from kvlaw.reference.numerics.formats import DType, bits_dtype
@@ -185,7 +185,7 @@ class Cache:
         if self.codec is not None or self.planes is None or not self.layer.due(self.offset):
             return
         self.codec = self.make_codec(keys, values, self.dtype)
-        self.planes = _encoded(self.codec, self.planes)
+        self.planes, self.state = _encoded(self.codec, self.planes), index_policy.after_conversion(self.state)
         self.floor = self.offset if self.layer.start else 0
 
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:

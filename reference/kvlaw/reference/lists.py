@@ -10,9 +10,10 @@ from kvlaw.reference.trims import Judged
 from kvlaw.reference.world import Layers, Seen, UnknownObjectError
 from kvlaw.spec.calls import Append, Call, Clone, Drop, LookAt, OpenList, Reset, Trim
 from kvlaw.spec.cite import clause
+from kvlaw.spec.config import LayerSpec
 
 Result = tuple[Expectation, Layers]
-_CHARGED = {"decode": ("POS-2",), "window": ("POS-2",), "clone": ("OWN-2",), "reset": ("OWN-7",)}
+_CHARGED = {"decode": ("POS-2",), "window": ("POS-2",), "known": ("POS-2",), "clone": ("OWN-2",), "reset": ("OWN-7",)}
 """What a call is charged with that a list does not carry out although every layer would."""
 
 
@@ -26,10 +27,18 @@ class Lists:
     def opened(self, call: OpenList) -> tuple[Expectation, Layers | None]:
         """Make a list, or refuse it if one of its layers cannot be built."""
         if any(layer.problem for layer in call.layers):
-            return Expectation(("refused",), ("ERR-6",), ends=True), None
+            policy = all(layer.ring_problem is None for layer in call.layers)
+            return Expectation(("refused",), ("PREC-13", "ERR-6") if policy else ("ERR-6",), ends=True), None
+        self._demand_one_codec(call)
         layers = Layers(tuple(Model.empty(layer) for layer in call.layers))
         inner = tuple(Expectation(expected=self.judge.states.after(model, None)) for model in layers.models)
         return Expectation(layers=inner, expected=self.judge.states.of_list(layers)), layers
+
+    def _demand_one_codec(self, call: OpenList) -> None:
+        """Raise for layers whose codes have other widths than the tokens' columns of this trace."""
+        known = _codec(self.judge.config)
+        if any(layer.bits and _codec(layer) != known for layer in call.layers):
+            raise UnknownObjectError("the layers of a list have the bits and the group of the first cache, or no bits")
 
     @clause("POS-7", "TRIM-13", "TRIM-14", "ERR-8")
     def call(self, target: Layers, call: Call, tokens: tuple[int, ...], seen: Seen) -> Result:
@@ -46,7 +55,7 @@ class Lists:
     def _each(self, target: Layers, call: Call, tokens: tuple[int, ...], seen: Seen) -> Result:
         if any(is_open(model, call) for model in target.models):
             return Expectation(("ok", "refused"), ends=True), target
-        if refusing := [cited for model in target.models if (cited := refusal(model, call))]:
+        if refusing := [cited for model in target.models if (cited := refusal(model, call, self.judge.config))]:
             return self._refused(target, ("ERR-8", *refusing[0]), ("ERR-8", *refusing[0]), seen)
         results = [self.judge.call(model, call, tokens, seen) for model in target.models]
         return _gathered(Expectation(charged=_CHARGED.get(call.verb, ())), results)
@@ -60,7 +69,7 @@ class Lists:
     def _trim(self, target: Layers, call: Trim, seen: Seen) -> Result:
         if self.judge.profile == "core" and type(call.n) is int:
             return self._judged(target, call, seen)
-        if any(refusal(model, call) for model in target.models):
+        if any(refusal(model, call, self.judge.config) for model in target.models):
             return self._refused(target, ("TRIM-13", "ERR-8"), ("TRIM-13", "TRIM-7"), seen)
         results = [self.judge.trims.done(model, call) for model in target.models]
         return _gathered(Expectation(expected=(Expected("answer", call.n, ("TRIM-13",)),)), results)
@@ -85,3 +94,7 @@ class Lists:
 def _gathered(expectation: Expectation, results: list[Judged]) -> Result:
     layers = tuple(inner for inner, _ in results)
     return evolve(expectation, layers=layers), Layers(tuple(model for _, model in results))
+
+
+def _codec(layer: LayerSpec) -> tuple[int | None, int | None, int]:
+    return layer.bits, layer.bits_of_values, layer.group

@@ -111,7 +111,8 @@ class Oracle:
                 for e in (target.shows.expected if target.shows else ())
                 if e.field in ("dense_sights", "fetched", "mask_array")
             )
-            return Expectation(expected=(Expected("handed", True, target.clauses), *again))
+            form = target.shows.form if target.shows else "dense"
+            return Expectation(expected=(Expected("handed", True, target.clauses), *again), form=form)
         if not isinstance(target, ReadModel) or not isinstance(call, Attend | LookAt):
             kind = "a read" if isinstance(target, ReadModel) else "a set of arrays that was handed out"
             raise UnknownObjectError(f"{call.on!r} is {kind}: it cannot be asked to {call.verb}")

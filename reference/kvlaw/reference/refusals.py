@@ -3,6 +3,7 @@
 from kvlaw.reference import index
 from kvlaw.reference.model import Model
 from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, Malformed, Trim
+from kvlaw.spec.config import Config
 
 _TENSORS: dict[Malformed, str] = {
     "rank": "ERR-2",
@@ -17,8 +18,11 @@ _TENSORS: dict[Malformed, str] = {
 _NEEDS_STORAGE = ("batch", "heads", "head_dim", "dtype")
 
 
-def refusal(model: Model, call: Call) -> tuple[str, ...]:
-    """Give the clauses by which ``call`` on ``model`` is refused; empty if it is carried out."""
+def refusal(model: Model, call: Call, config: Config) -> tuple[str, ...]:
+    """Give the clauses by which ``call`` on ``model`` is refused; empty if it is carried out.
+
+    ``config`` says which tensors are appended.
+    """
     if isinstance(call, Trim):
         return _trim_refusal(model, call)
     malformed = getattr(call, "malformed", None)
@@ -28,7 +32,15 @@ def refusal(model: Model, call: Call) -> tuple[str, ...]:
     counted = isinstance(call, (Append, FetchDense, MakeMask))
     if counted and (length < 1 or (phase == "decode" and length != 1)):
         return ("ERR-4",)
-    return _argument_refusal(model, getattr(call, "window", None))
+    if cited := _argument_refusal(model, getattr(call, "window", None)):
+        return cited
+    return ("PREC-13",) if call.appends and not fits(model, config) else ()
+
+
+def fits(model: Model, config: Config) -> bool:
+    """Say whether the groups of a cache's codes divide the head dims of what is appended (PREC-13)."""
+    layer = model.layer
+    return layer.bits is None or config.head_dim % layer.group == config.value_dim % layer.group == 0
 
 
 def is_open(model: Model, call: Call) -> bool:

@@ -73,8 +73,9 @@ class States:
     @clause("PREC-9")
     def kept_columns(self, after: Model, columns: int | None) -> tuple[Expected, ...]:
         """Give what a growing cache shows that converted and had room for the append: as many ``columns`` as before."""
-        stays = after.past.converted and isinstance(after.state, Full) and columns is not None
-        return self.layout_only(Expected("columns", columns, ("PREC-9",))) if stays and after.offset <= columns else ()
+        if columns is None or not after.past.converted or not isinstance(after.state, Full) or after.offset > columns:
+            return ()
+        return self.layout_only(Expected("columns", columns, ("PREC-9",)))
 
     @staticmethod
     def _identity(model: Model, call: Call | None) -> Expected:
@@ -101,7 +102,7 @@ class States:
     def _bytes(self, model: Model, context: tuple[str, ...]) -> list[Expected]:
         token_bytes = self.config.bytes_of(model.storage)
         row_bytes = self.config.batch * token_bytes
-        codes = ("GROW-9",) if model.storage == "affine" else ()
+        codes = ("GROW-9",) if model.layer.bits else ()
         state = [Expected("nbytes_min", model.needed * row_bytes, (*context, "GROW-6"))]
         if model.layer.window is not None:
             most = 2 * model.layer.window + model.past.longest + 512

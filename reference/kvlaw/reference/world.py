@@ -58,19 +58,21 @@ HANDING: dict[str, tuple[str, ...]] = {"state": ("OWN-4",), "dense": ("OWN-5",),
 class Seen:
     """What the subject did with a call, as far as the oracle follows it in ``core``.
 
-    ``able`` is what ``can_trim`` had said last, by count (None: nothing).
+    ``able`` is what ``can_trim`` had said last, by count, ``columns`` how many columns it had shown last (None:
+    nothing).
     """
 
     outcome: str = "ok"
     answer: int | None = None
     offset: int | None = None
     able: tuple[bool, ...] | None = None
+    columns: int | None = None
 
     @classmethod
-    def of(cls, observation: Observation, able: tuple[bool, ...] | None = None) -> "Seen":
+    def of(cls, observation: Observation, able: tuple[bool, ...] | None = None, columns: int | None = None) -> "Seen":
         """Take the choice out of an observation."""
         offset = observation.state.offset if observation.state else None
-        return cls(observation.outcome, observation.answer, offset, able)
+        return cls(observation.outcome, observation.answer, offset, able, columns)
 
     def said(self, count: int) -> bool | None:
         """Recall what ``can_trim`` had said for a count (None: nothing)."""

@@ -19,6 +19,8 @@ ITEM_SIZE: dict[str, int] = {"bf16": 2, "f16": 2, "f32": 4}
 CODE_BITS = (2, 3, 4, 5, 6, 8)
 GROUPS = (32, 64, 128)
 Storage = Literal["dense", "affine"]
+Policy = Literal["dense", "affine", "bf16_first"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 Start = int | Literal["never"] | None
 
 
@@ -68,6 +70,11 @@ class LayerSpec:
         if not 0 <= self.sinks < self.window:
             return f"a ring of window {self.window} can pin 0 to {self.window - 1} sinks, not {self.sinks}"
         return None
+
+    @property
+    def policy(self) -> Policy:
+        """The kind of its storage policy."""
+        return "dense" if self.bits is None else "affine" if self.start is None else "bf16_first"
 
     @property
     def bits_of_values(self) -> int | None:

@@ -53,6 +53,8 @@ CAPABILITIES: dict[str, str] = {
     "reset": "it can be reset",
     "sinks": "it can pin the first positions of a ring",
     "policy": "it can be built with a storage policy: bits, group, start",
+    "affine": "it can hold codes from the first append on",
+    "bf16_first": "it can hold half precision first, and convert it to codes",
     "codes": "it shows the codes that it holds and fetches",
     "floor": "it reports its reuse floor",
     "max_append": "it says how many positions may be appended before its storage changes",

@@ -13,15 +13,24 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, OpenList, Trim
 from kvlaw.spec.clauses import load_clauses
+from kvlaw.spec.config import POLICIES, Policy
 from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace, TraceError
 
 FILES = ("faults.jsonl", "mutants.jsonl")
-_MADE_BY = {"clone": "clone", "state": "state", "reset": "reset", "trim": "trim", "dense": "dense", "list": "lists"}
+_MADE_BY = {
+    "known": "known",
+    "clone": "clone",
+    "state": "state",
+    "reset": "reset",
+    "trim": "trim",
+    "dense": "dense",
+    "list": "lists",
+}
 
 
 @frozen
@@ -59,6 +68,9 @@ class Entry:
 def needed(trace: Trace) -> frozenset[str]:
     """List the capabilities without which a target cannot be asked a trace."""
     pinned = {"sinks"} if trace.config.sinks else set[str]()
+    layers = [layer for call in trace.calls if isinstance(call, OpenList) for layer in call.layers]
+    for layer in (trace.config, *layers):
+        pinned |= set[str]() if layer.policy == "dense" else {"policy", layer.policy}
     lists = {call.as_ for call in trace.calls if isinstance(call, OpenList)}
     whole = {"list_appends"} if any(_spoilt(call) and call.on in lists for call in trace.calls) else set[str]()
     return frozenset(pinned | whole | {name for call in trace.calls for name in _needs_of(call)})
@@ -123,14 +135,34 @@ def _entry(line: str, where: str) -> Entry:
     return Entry(**words, trace=trace)
 
 
-def entries_for(kind: str, capabilities: frozenset[str], profile: str = "core") -> tuple[Entry, ...]:
+def entries_for(
+    kind: str, capabilities: frozenset[str], profile: str = "core", policies: tuple[Policy, ...] = POLICIES
+) -> tuple[Entry, ...]:
     """Give the stored traces that open a cache of ``kind`` and ask nothing that the target cannot do.
 
     Every trace is worth playing in either profile: in ``core`` it exercises what it exercises of the MUST clauses.
+    A target that is not checked with dense storage gets the traces of dense caches under a policy that it has.
     """
     del profile
-    stored = (*load_corpus(), *example_entries())
-    return tuple(e for e in stored if e.trace.config.kind == kind and e.needs <= capabilities)
+    stored = [e for e in (*load_corpus(), *example_entries()) if e.trace.config.kind == kind]
+    stored = [e if e.trace.config.policy in policies else _policed(e, policies) for e in stored]
+    return tuple(e for e in stored if e.trace.config.policy in policies and e.needs <= capabilities)
+
+
+_UNDER: dict[Policy, dict[str, Any]] = {
+    "affine": {"bits": 4, "group": 32},
+    "bf16_first": {"bits": 4, "group": 32, "start": 2},
+}
+"""The policies under which the traces of dense caches are played where nothing is dense."""
+
+
+def _policed(entry: Entry, policies: tuple[Policy, ...]) -> Entry:
+    """Give the trace of a dense cache, as it may be built, under a policy."""
+    if entry.trace.config.policy != "dense" or entry.trace.config.problem is not None:
+        return entry
+    policy: Policy = "affine" if "affine" in policies else "bf16_first"
+    trace = evolve(entry.trace, config=evolve(entry.trace.config, **_UNDER[policy]))
+    return evolve(entry, trace=trace)
 
 
 @cache

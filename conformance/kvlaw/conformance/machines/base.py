@@ -15,10 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from kvlaw.conformance.failures import failure_class
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.machines.configs import configs
+from kvlaw.conformance.machines.policies import served
 from kvlaw.conformance.session import Session
 from kvlaw.reference.model import Model
 from kvlaw.spec.calls import Call
-from kvlaw.spec.config import Config, Kind
+from kvlaw.spec.config import Config, Kind, Policy
 from kvlaw.spec.text_form import write
 from kvlaw.spec.trace import Trace
 
@@ -44,7 +45,8 @@ class LockstepMachine(RuleBasedStateMachine):
     @initialize(data=st.data())
     def open(self, data: st.DataObject) -> None:
         """Draw a configuration and which calls this trace uses, and open."""
-        self.config = data.draw(configs(self.kind, self.can, self.fixed, odd=self.layout), label="config")
+        drawn = configs(self.kind, self.can, self.fixed, policies=self.policies, odd=self.layout)
+        self.config = data.draw(drawn, label="config")
         wanted = data.draw(
             st.lists(st.booleans(), min_size=len(self.optional), max_size=len(self.optional)), label="uses"
         )
@@ -60,6 +62,11 @@ class LockstepMachine(RuleBasedStateMachine):
     def can(self) -> frozenset[str]:
         """The target's capabilities."""
         return self.session.subject.capabilities
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The kinds of storage policy with which the target is checked."""
+        return served(self.session.subject, self.can)
 
     @property
     def layout(self) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 from attrs import evolve
 from hypothesis import strategies as st
 
-from kvlaw.spec.config import Config, DType, Kind
+from kvlaw.conformance.machines.policies import fitting, with_policy
+from kvlaw.spec.config import Config, DType, Kind, Policy
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -23,7 +24,13 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 @st.composite
 def configs(
-    draw: st.DrawFn, kind: Kind, capabilities: frozenset[str], fixed: Mapping[str, Any], *, odd: bool = False
+    draw: st.DrawFn,
+    kind: Kind,
+    capabilities: frozenset[str],
+    fixed: Mapping[str, Any],
+    *,
+    policies: tuple[Policy, ...] = ("dense",),
+    odd: bool = False,
 ) -> Config:
     """Draw a configuration of ``kind``; ``fixed`` fields are as given, ``odd`` seldom draws an impossible one."""
     dtypes: tuple[DType, ...] = ("bf16", "f16", "f32")
@@ -31,6 +38,7 @@ def configs(
     if kind == "ring":
         window = fixed.get("window", draw(st.sampled_from(windows(fixed.get("sinks", 0)))))
         config = evolve(config, window=window, sinks=draw(_sinks(window)) if "sinks" in capabilities else 0)
+    config = draw(with_policy(config, fitting(policies, fixed), fixed))
     config = evolve(
         config,
         stamp="random" if draw(st.integers(0, 3)) == 0 else "code",
@@ -38,7 +46,8 @@ def configs(
         poison=draw(st.integers(0, 7)) == 0,
     )
     if odd and not fixed and draw(st.sampled_from((False,) * 19 + (True,))):
-        return evolve(config, **draw(st.sampled_from(_IMPOSSIBLE[kind])))
+        policed = _IMPOSSIBLE_POLICIES if config.bits else ()
+        return evolve(config, **draw(st.sampled_from((*_IMPOSSIBLE[kind], *policed))))
     return evolve(config, **fixed)
 
 
@@ -47,6 +56,16 @@ _IMPOSSIBLE: dict[Kind, tuple[dict[str, int], ...]] = {
     "ring": ({"window": 0}, {"window": -1}, {"sinks": -1}),
 }
 """Configurations of which no cache can be built, beside as many sinks as the window (ERR-6)."""
+
+
+_IMPOSSIBLE_POLICIES: tuple[dict[str, Any], ...] = (
+    {"bits": 7},
+    {"value_bits": 1},
+    {"group": 48},
+    {"start": -1},
+    {"bits": None, "value_bits": 4},
+)
+"""Storage policies that no cache can be built with (PREC-13)."""
 
 
 def windows(sinks: int) -> tuple[int, ...]:

@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.base import LockstepMachine
+from kvlaw.conformance.machines.policies import layers as layers_of
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import Layers, ReadModel
 from kvlaw.spec.calls import (
     MALFORMED,
     AppendDecode,
+    AppendKnown,
     AppendWindow,
     Attend,
     Call,
@@ -24,19 +26,21 @@ from kvlaw.spec.calls import (
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import LayerSpec
+from kvlaw.spec.config import LayerSpec, Start
 
 data_ = st.data()
-_LIST_ACTS = ("decode", "window", "window", "trim", "trim", "clone", "reset", "look", "spoilt")
+_LIST_ACTS = ("decode", "window", "window", "known", "trim", "trim", "clone", "reset", "look", "spoilt")
 _acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
 _SPOILT_ALWAYS = ("rank", "lengths", "empty")
 
 
-def lengths(window: int | None, offset: int) -> list[int]:
-    """List the lengths that matter: around the window, around the allocation step, and some small ones."""
+def lengths(window: int | None, offset: int, start: Start = None) -> list[int]:
+    """List the lengths that matter: around the window, the allocation step and the start, and some small ones."""
     around = [1, 2, 3, 5] if window is None else [1, 2, window - 1, window, window + 1, 2 * window + 1]
     step = [256 - offset, 257 - offset] if window is None and 200 < offset < 256 else []  # near the step
-    return sorted({n for n in (*around, *step) if n >= 1})
+    left = start - offset if isinstance(start, int) else 0
+    due = [left - 1, left, left + 1] if 0 < left <= 40 or (window is None and 0 < left <= 60) else []
+    return sorted({n for n in (*around, *step, *due) if n >= 1})
 
 
 def arguments(window: int | None, *, narrow: bool) -> list[int | None]:
@@ -52,6 +56,7 @@ class ContractMachine(LockstepMachine):
     optional = (
         "argument",
         "array",
+        "known",
         "dense",
         "mask",
         "trim",
@@ -107,10 +112,66 @@ class ContractMachine(LockstepMachine):
     def window(self, data: st.DataObject) -> None:
         """Append a window."""
         name = self.on(data)
-        model = self.thing(name)
-        length = data.draw(st.sampled_from(lengths(model.layer.window, model.offset)))
-        self.do(AppendWindow(length=length, **self.options(data, name)))
+        self.do(AppendWindow(length=self.length(data, name), **self.options(data, name)))
         self.fired("window")
+
+    def length(self, draw: st.DataObject, name: str) -> int:
+        """Draw how much to append to a cache."""
+        model = self.thing(name)
+        return draw.draw(st.sampled_from(lengths(model.layer.window, model.offset, model.layer.start)))
+
+    @precondition(lambda self: not self.over and "known" in self.used and "known" in self.can)
+    @rule(data=data_)
+    def known(self, data: st.DataObject) -> None:
+        """Append decided tokens."""
+        name = self.on(data)
+        self.do(AppendKnown(length=self.length(data, name), **self.options(data, name)))
+        self.fired("known")
+
+    @precondition(lambda self: not self.over and self.left > 0)
+    @rule(data=data_, short=st.integers(0, 2), name=st.sampled_from(("decode", "window", "known", "dense")))
+    def convert(self, data: st.DataObject, short: int, name: str) -> None:
+        """Append all but a few of the positions that are left until the storage changes, then the rest."""
+        parts = [n for n in (self.left - short, short) if n > 0]
+        calls: dict[str, Call] = {
+            "known": AppendKnown(length=parts[-1]),
+            "dense": FetchDense(length=parts[-1]),
+            "decode": AppendDecode() if parts[-1] == 1 else AppendWindow(length=parts[-1]),
+        }
+        if len(parts) > 1:
+            self.do(AppendWindow(length=parts[0], unread=parts[0] > 40))
+        whole = AppendWindow(length=parts[-1])
+        self.do(calls.get(name, whole) if name not in ("known", "dense") or name in self.can else whole)
+        if "trim" in self.used and "trim" in self.can and data.draw(st.booleans()):
+            self.do(Trim(n=data.draw(st.sampled_from((1, 2, self.model.offset)))))
+        self.do(AppendDecode())
+        self.fired("convert")
+
+    @precondition(
+        lambda self: (
+            not self.over
+            and 0 < self.left <= 40
+            and "clone" in self.used
+            and "clone" in self.can
+            and len(self.run_.oracle.world) < 8
+        )
+    )
+    @rule(source=st.booleans())
+    def convert_one_of_two(self, source: bool) -> None:
+        """Clone shortly before the storage changes, bring one of the two over, and go on with both."""
+        twin = f"c{len(self.calls) + 1}"
+        self.do(Clone(as_=twin))
+        one, other = ("c0", twin) if source else (twin, "c0")
+        for call in (AppendWindow(length=self.left, on=one), LookAt(on=other), AppendDecode(on=one)):
+            self.do(call)
+        self.do(AppendDecode(on=other))
+        self.fired("convert_one_of_two")
+
+    @property
+    def left(self) -> int:
+        """Count the positions until the storage of the first cache changes; 0 if it never will."""
+        left = self.model.max_append
+        return left if isinstance(left, int) and left <= 300 and not self.model.lenient else 0
 
     @precondition(
         lambda self: not self.over and "far" in self.used and self.config.window is None and self.model.offset < 300
@@ -118,7 +179,9 @@ class ContractMachine(LockstepMachine):
     @rule(data=data_)
     def far(self, data: st.DataObject) -> None:
         """Bring a growing cache to an allocation boundary."""
-        edge = data.draw(st.sampled_from((255, 256, 257, 512)))
+        start = self.config.start
+        near = (start - 1, start, start + 1) if isinstance(start, int) and start > 100 else ()
+        edge = data.draw(st.sampled_from((255, 256, 257, 512, *near)))
         if edge > self.model.offset:
             self.do(AppendWindow(length=edge - self.model.offset, unread=True))
             self.fired("far")
@@ -154,6 +217,8 @@ class ContractMachine(LockstepMachine):
         name = self.on(data)
         offset = self.thing(name).offset
         counts: list[int | float] = [0, 1, 2, offset, offset + 1, max(0, offset - 1)]
+        start = self.thing(name).layer.start
+        counts += [offset - start, offset - start + 1] if isinstance(start, int) and offset > start else []
         counts += [-1, -2] if "odd" in self.used else []
         counts += [1.5] if "odd" in self.used and self.layout else []
         bypass = "bypass" in self.used and "bypass" in self.can and data.draw(st.booleans())
@@ -269,7 +334,8 @@ class ContractMachine(LockstepMachine):
         """Open a list of layers with windows of their own, and use it."""
         full, rings = LayerSpec("full"), tuple(LayerSpec("ring", window) for window in (2, 3, 4))
         one_kind = (full,) if self.kind == "full" else rings
-        layer = st.sampled_from((full, full, *rings) if self.both_kinds else one_kind)
+        policies = self.policies if self.config.bits else ()
+        layer = layers_of(policies, (full, full, *rings) if self.both_kinds else one_kind, self.config)
         layers = data.draw(st.lists(layer, min_size=2, max_size=3))
         name = f"l{len(self.calls)}"
         self.do(OpenList(layers=tuple(layers), as_=name))
@@ -304,6 +370,8 @@ class ContractMachine(LockstepMachine):
             self.do(AppendDecode(on=name))
         elif act == "window":
             self.do(AppendWindow(on=name, length=data.draw(st.integers(1, 5))))
+        elif act == "known" and "known" in self.can:
+            self.do(AppendKnown(on=name, length=data.draw(st.integers(1, 4))))
         elif act == "trim" and "trim" in self.can:
             self.do(Trim(on=name, n=data.draw(st.sampled_from((0, 1, 2, offset, offset + 1)))))
         elif act == "clone" and "clone" in self.can and len(self.run_.oracle.world) < 8:  # a small world

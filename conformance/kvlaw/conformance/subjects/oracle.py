@@ -11,9 +11,9 @@ from kvlaw.conformance.adapter import Adapter
 from kvlaw.conformance.interface import Tensors
 from kvlaw.reference.layout import Cache, Read, Refusal
 from kvlaw.spec.calls import AppendName, Phase
-from kvlaw.spec.config import LayerSpec
+from kvlaw.spec.config import POLICIES, LayerSpec
 from kvlaw.spec.contract import CAPABILITIES
-from kvlaw.spec.observations import Bits, StateView
+from kvlaw.spec.observations import Bits, StateView, Unbounded
 
 
 @frozen(eq=False)
@@ -28,6 +28,7 @@ class ReferenceAdapter(Adapter):
     """The reference caches, asked as the suite asks every cache."""
 
     capabilities = frozenset(CAPABILITIES)
+    policies = POLICIES
     computes = "model"
     cache_type: type[Cache] = Cache
 
@@ -97,6 +98,11 @@ class ReferenceAdapter(Adapter):
     def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
         """Say whether every layer can trim."""
         return all(cache.can_trim(n) for cache in caches)
+
+    def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
+        """Give the least of the layers."""
+        bounds = [cache.max_append for cache in caches if cache.max_append != "unbounded"]
+        return min(bounds, default="unbounded")
 
     def clone(self, cache: Any) -> Any:
         """Copy the cache."""
