@@ -58,6 +58,8 @@ class Lists:
         if refusing := [cited for model in target.models if (cited := refusal(model, call, self.judge.config))]:
             return self._refused(target, ("ERR-8", *refusing[0]), ("ERR-8", *refusing[0]), seen)
         results = [self.judge.call(model, call, tokens, seen) for model in target.models]
+        if any(after.past.converted for _, after in results):
+            results = [(_left_alone(inner), after) for inner, after in results]
         return _gathered(Expectation(charged=_CHARGED.get(call.verb, ())), results)
 
     def _refused(self, target: Layers, cited: tuple[str, ...], inner: tuple[str, ...], seen: Seen) -> Result:
@@ -89,6 +91,13 @@ class Lists:
         inner = tuple(Expectation((outcome,), expected=(Expected("offset", m.offset, cited),)) for m in models)
         answers = tuple(evolve(e, clauses=("TRIM-13", *e.clauses)) for e in judged.expected if e.field == "answer")
         return evolve(judged, expected=answers, layers=inner), Layers(models)
+
+
+def _left_alone(inner: Expectation) -> Expectation:
+    """Cite that no layer converts because another does, where this one stays dense."""
+    dense = (e.field == "storage" and e.value == "dense" for e in inner.expected)
+    cited = [evolve(e, clauses=("PREC-15", *e.clauses)) if d else e for e, d in zip(inner.expected, dense, strict=True)]
+    return evolve(inner, expected=tuple(cited))
 
 
 def _gathered(expectation: Expectation, results: list[Judged]) -> Result:

@@ -23,7 +23,10 @@ from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace
 
 Wrong = TypeVar("Wrong", bound=type[Cache] | type[Read] | type[ReferenceAdapter])
-_MODULES = ("positions", "ring", "sight", "masks", "reads", "trims", "owned", "lists", "refusals", "laws")
+_MODULES = (
+    *("positions", "ring", "sight", "masks", "reads", "trims", "owned", "lists", "refusals", "laws"),
+    *("precision", "precision_after", "precision_codes", "precision_kept", "precision_known", "precision_reads"),
+)
 _registered: dict[str, "Fault"] = {}
 
 
