@@ -1,4 +1,4 @@
-"""Planted faults of storage policies: each clause of them has one, and bites first; what the reference does is right."""
+"""Planted faults of storage policies: each clause has one and is charged first; the base of the faults is right."""
 
 from functools import cache
 
