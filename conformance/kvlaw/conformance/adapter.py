@@ -116,6 +116,7 @@ class AdapterSubject:
     def _made(self, layer: LayerSpec) -> Any:
         self._demand(*(("sinks",) if layer.sinks > 0 else ()))
         self._demand(*(() if layer.policy == "dense" else ("policy", layer.policy)))
+        self._demand(*(("value_bits",) if layer.bits_of_values != layer.bits else ()))
         return self.adapter.build(layer)
 
     def _demand(self, *capabilities: str) -> None:

@@ -55,6 +55,7 @@ CAPABILITIES: dict[str, str] = {
     "policy": "it can be built with a storage policy: bits, group, start",
     "affine": "it can hold codes from the first append on",
     "bf16_first": "it can hold half precision first, and convert it to codes",
+    "value_bits": "the codes of its values can have other bits than those of its keys",
     "codes": "it shows the codes that it holds and fetches",
     "floor": "it reports its reuse floor",
     "max_append": "it says how many positions may be appended before its storage changes",

@@ -71,6 +71,7 @@ def needed(trace: Trace) -> frozenset[str]:
     layers = [layer for call in trace.calls if isinstance(call, OpenList) for layer in call.layers]
     for layer in (trace.config, *layers):
         pinned |= set[str]() if layer.policy == "dense" else {"policy", layer.policy}
+        pinned |= {"value_bits"} if layer.bits_of_values != layer.bits else set[str]()
     lists = {call.as_ for call in trace.calls if isinstance(call, OpenList)}
     whole = {"list_appends"} if any(_spoilt(call) and call.on in lists for call in trace.calls) else set[str]()
     return frozenset(pinned | whole | {name for call in trace.calls for name in _needs_of(call)})

@@ -38,7 +38,8 @@ def configs(
     if kind == "ring":
         window = fixed.get("window", draw(st.sampled_from(windows(fixed.get("sinks", 0)))))
         config = evolve(config, window=window, sinks=draw(_sinks(window)) if "sinks" in capabilities else 0)
-    config = draw(with_policy(config, fitting(policies, fixed), fixed))
+    policed = draw(with_policy(config, fitting(policies, fixed), fixed))
+    config = policed if "value_bits" in capabilities else evolve(policed, value_bits=None)
     config = evolve(
         config,
         stamp="random" if draw(st.integers(0, 3)) == 0 else "code",

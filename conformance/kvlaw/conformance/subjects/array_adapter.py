@@ -1,5 +1,7 @@
 """What adapters over an array library share: transport, and reading numbers and planes off a foreign cache.
 
+Planes of codes are triples (words, scales, biases), shown as ``join_codes`` lays them.
+
 ``number`` and ``flag`` read attributes that may be values, properties or methods; an attribute that is missing, or
 that a base class only declares (``NotImplementedError``), is *not shown*.
 """
@@ -14,9 +16,9 @@ import numpy.typing as npt
 from kvlaw.conformance.interface import Adapter, NonsenseError
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.spec.config import Config, LayerSpec
-from kvlaw.spec.observations import Bits, StateView
+from kvlaw.spec.observations import Bits, StateView, Unbounded, join_codes
 
-NUMBERS = ("size", "nbytes", "bytes_per_token", "write_index")
+NUMBERS = ("size", "nbytes", "bytes_per_token", "write_index", "floor")
 WORDS = ("identity", "storage")
 
 
@@ -57,7 +59,7 @@ class ArrayAdapter(Adapter):
         self.arrays.poison(array)
 
     def planes(self, cache: Any) -> tuple[Any, Any] | None:
-        """Give the allocated keys and values ``[B, Hkv, columns, D]``, or None while there are none."""
+        """Give the allocated keys and values, arrays ``[B, Hkv, columns, D]`` or triples; None while there are none."""
         keys, values = getattr(cache, "keys", None), getattr(cache, "values", None)
         return None if keys is None or values is None else (keys, values)
 
@@ -71,8 +73,9 @@ class ArrayAdapter(Adapter):
         numbers = {name: number(cache, name) for name in NUMBERS if name in self.shows}
         words = {name: word(cache, name) for name in WORDS if name in self.shows}
         can_trim = self.flags(cache, offset) if "can_trim" in self.shows and offset is not None else None
+        left = bound(cache) if "max_append" in self.shows else None
         shown = self._columns(cache)
-        return StateView(offset=offset, can_trim=can_trim, **numbers, **words, **shown)
+        return StateView(offset=offset, can_trim=can_trim, max_append=left, **numbers, **words, **shown)
 
     def _columns(self, cache: Any) -> dict[str, Any]:
         if "planes" not in self.shows:
@@ -80,11 +83,19 @@ class ArrayAdapter(Adapter):
         planes = self.planes(cache)
         if planes is None:
             return {"columns": 0}
+        if all(is_triple(plane) for plane in planes) and "codes" in self.capabilities:
+            keys, values = (self._joined(plane) for plane in planes)
+            return {"columns": keys.shape[2], "keys": keys, "values": values, "form": "affine"}
         if not all(self._is_plane(plane) for plane in planes):
             return {}
         self.arrays.settle(planes)
         keys, values = self.arrays.bits(planes[0]), self.arrays.bits(planes[1])
         return {"columns": keys.shape[2], "keys": keys, "values": values}
+
+    def _joined(self, codes: Sequence[Any]) -> Bits:
+        self.arrays.settle(codes)
+        words, scales, biases = (self.arrays.bits(part) for part in codes)
+        return join_codes(words, scales, biases)
 
     def _is_plane(self, plane: Any) -> bool:
         """Say whether an array is laid out as ``[B, Hkv, columns, D]``; another design's storage is not shown."""
@@ -92,6 +103,17 @@ class ArrayAdapter(Adapter):
         if not self.arrays.is_array(plane) or len(plane.shape) != 4:
             return False
         return tuple(plane.shape[:2]) == (c.batch, c.kv_heads) and plane.shape[3] in (c.head_dim, c.value_dim)
+
+
+def is_triple(plane: Any) -> bool:
+    """Say whether a plane is one of codes: words, scales and biases."""
+    return isinstance(plane, tuple | list) and len(plane) == 3  # type: ignore[reportUnknownArgumentType] # a foreign plane
+
+
+def bound(owner: Any) -> int | Unbounded | None:
+    """Read how many positions may be appended before the storage changes; None stands for any number."""
+    value = plain(owner, "max_append")
+    return "unbounded" if value is None or value == "unbounded" else number(owner, "max_append")
 
 
 def shown(example: Any, *names: str) -> frozenset[str]:

@@ -4,7 +4,9 @@
 ``values``, ``mask`` and ``attend(queries, *, scale=)``; the rest is optional: ``fetch_dense(keys, values)``,
 ``mask(length, *, phase=, window=, as_array=)``, ``trim(n, *, bypass=)``, ``can_trim(n)``, ``clone()``, ``reset()``,
 ``state()``, and the numbers ``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``,
-``identity``, ``storage``.
+``identity``, ``storage``. A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``,
+``max_append`` (None: any number) and ``codes`` (keys and values as triples words, scales, biases; None while it holds
+none); the ``keys`` and ``values`` of its reads may be such triples.
 """
 
 import inspect
@@ -17,7 +19,15 @@ from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
 
-CALLS = {"trim": "trim", "clone": "clone", "reset": "reset", "state": "state", "fetch_dense": "dense", "mask": "mask"}
+CALLS = {
+    "append_known": "known",
+    "trim": "trim",
+    "clone": "clone",
+    "reset": "reset",
+    "state": "state",
+    "fetch_dense": "dense",
+    "mask": "mask",
+}
 """Optional method to the capability that it brings."""
 
 
@@ -51,6 +61,7 @@ class ContractAdapter(ArrayAdapter):
         if "trim" in able:
             able |= {"bypass"} if takes(example.trim, "bypass") else set()
             able |= {"can_trim"} if callable(getattr(example, "can_trim", None)) else set()
+        able |= {name for name in ("codes", "max_append") if hasattr(example, name)}
         if "state" in able or hasattr(example, "keys"):
             able.add("planes")
         self.capabilities = frozenset(able - {"write_index"})
@@ -58,7 +69,8 @@ class ContractAdapter(ArrayAdapter):
 
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
-        act = cache.append_decode if phase == "decode" else cache.append_window
+        acts = {"decode": "append_decode", "window": "append_window", "known": "append_known"}
+        act: Any = getattr(cache, acts[phase])
         return act(keys, values, **self._mask_arguments(window, array))
 
     def _mask_arguments(self, window: int | None, array: bool) -> dict[str, Any]:
@@ -107,7 +119,10 @@ class ContractAdapter(ArrayAdapter):
         cache.reset()
 
     def planes(self, cache: Any) -> tuple[Any, Any] | None:
-        """Take the planes out of the state."""
+        """Take the codes, or the planes out of the state."""
+        codes: Any = plain(cache, "codes") if "codes" in self.shows else None
+        if codes is not None:
+            return codes
         state: Any = self.state(cache) if "state" in self.shows else None
         if not isinstance(state, Mapping):
             return super().planes(cache)

@@ -17,7 +17,7 @@ import numpy as np
 from attrs import frozen
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
-from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain, shown
+from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, is_triple, plain, shown
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.conformance.subjects.contract_type import takes
 from kvlaw.spec.calls import AppendName, Phase
@@ -122,7 +122,13 @@ class DuckAdapter(ArrayAdapter):
     def attend(self, read: DuckRead, queries: Any, scale: float) -> Any:
         """Attend what was fetched."""
         keys, values = read.answer
+        if is_triple(keys):
+            return self.attend_codes(read, queries, scale)
         return self.arrays.attend(queries, keys, values, scale, read.mask)
+
+    def attend_codes(self, read: DuckRead, queries: Any, scale: float) -> Any:
+        """Attend fetched codes; a runtime that has no such attention cannot."""
+        raise UnsupportedError("no attention over codes is known for this cache")
 
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Append and hand out what it returns."""

@@ -1,47 +1,63 @@
-"""``builtin:mlx_impl.full`` and ``builtin:mlx_impl.ring``: our MLX caches, which show everything there is to see."""
+"""``builtin:mlx_impl.full``, ``.affine_ring``, ``.bf16_first_full``: our MLX caches, which show everything."""
 
 from typing import Any
+
+from attrs import evolve
 
 from kvlaw.conformance.interface import Tensors
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.spec.calls import AppendName
-from kvlaw.spec.config import Config, Kind, LayerSpec
+from kvlaw.spec.config import Config, Kind, LayerSpec, Policy
+from kvlaw.spec.observations import Unbounded
+
+POLICY = frozenset({"policy", "affine", "bf16_first", "value_bits", "codes", "floor", "max_append"})
+"""What only caches with a storage policy can do and show."""
+EXAMPLES: dict[Policy, dict[str, Any]] = {
+    "dense": {},
+    "affine": {"bits": 8},
+    "bf16_first": {"bits": 8, "start": 4},
+}
 
 
 def make_cache(layer: LayerSpec, _config: Config) -> Any:
-    """Build a cache; a growing one with a window or sinks cannot be asked for."""
-    from kvlaw.mlx_impl import FullCache, RingCache
+    """Build a cache of any configuration: to refuse an impossible one is its business."""
+    from kvlaw.mlx_impl import make
 
-    if layer.kind == "ring":
-        window: Any = layer.window  # also None and 0: to refuse those is the cache's business
-        return RingCache(window, layer.sinks)
-    if layer.problem:
-        raise ValueError(layer.problem)
-    return FullCache()
+    policy = {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}
+    build: Any = make
+    return build(layer.kind, layer.window, layer.sinks, **policy)
 
 
 class MlxImplAdapter(ContractAdapter):
     """Our caches, alone and as a list of layers."""
 
-    def __init__(self, kind: Kind) -> None:
-        """Adapt caches of one kind (a list of layers may have both)."""
-        example = LayerSpec("full") if kind == "full" else LayerSpec("ring", 8)
+    def __init__(self, kind: Kind, policy: Policy = "dense") -> None:
+        """Adapt caches of one kind and one kind of storage policy (a list of layers may have others)."""
+        example = evolve(LayerSpec("full") if kind == "full" else LayerSpec("ring", 8), **EXAMPLES[policy])
         super().__init__(MlxArrays(cpu=True), make_cache, make_cache(example, self.config))
         self.kinds, self.computes = (kind,), "mlx"
-        self.capabilities |= {"sinks", "lists", "list_appends"}
+        self.policies = (policy,)
+        self.capabilities = (self.capabilities - POLICY) | {"sinks", "lists", "list_appends"}
+        if policy != "dense":
+            self.capabilities |= POLICY - {"affine", "bf16_first"} | {policy}
 
     def append_layers(
         self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
-        """Append to clones; they take the places of the layers when every one accepted."""
+        """Append to all layers or to none."""
         from kvlaw.mlx_impl import layers
 
-        twins: list[Any] = layers.clone(caches)
-        pairs = zip(twins, tensors, strict=True)
-        reads = [self.append(twin, keys, values, phase, window, array) for twin, (keys, values) in pairs]
-        caches[:] = twins
+        acts = {"decode": layers.append_decode, "window": layers.append_window, "known": layers.append_known}
+        reads: list[Any] = list(acts[phase](caches, tensors, window=window, as_array=array))
         return reads
+
+    def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
+        """Ask the list."""
+        from kvlaw.mlx_impl import layers
+
+        left = layers.max_append_tokens(caches)
+        return "unbounded" if left is None else left
 
     def trim_layers(self, caches: list[Any], n: Any) -> Any:
         """Drop the newest positions of all layers."""

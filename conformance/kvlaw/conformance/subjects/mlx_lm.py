@@ -12,8 +12,13 @@ from kvlaw.conformance.subjects.duck import DuckAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.spec.config import Config, Kind, LayerSpec
 
-CACHES: Mapping[str, Kind] = {"KVCache": "full", "RotatingKVCache": "ring", "ConcatenateKVCache": "full"}
-"""mlx-lm's serial, dense caches, and their kinds."""
+CACHES: Mapping[str, Kind] = {
+    "KVCache": "full",
+    "RotatingKVCache": "ring",
+    "ConcatenateKVCache": "full",
+    "QuantizedKVCache": "full",
+}
+"""mlx-lm's serial caches, and their kinds."""
 
 
 class MlxLmAdapter(DuckAdapter):

@@ -14,7 +14,7 @@ from attrs import frozen
 from kvlaw.conformance.adapter import Adapter, AdapterSubject
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.subjects.errors import TargetError, nearest
-from kvlaw.spec.config import KINDS, Kind
+from kvlaw.spec.config import KINDS, Kind, Policy
 from kvlaw.spec.contract import Subject
 
 Options = Mapping[str, str]
@@ -45,11 +45,11 @@ def _oracle(_options: Options) -> Adapter:
     return ReferenceAdapter()
 
 
-def _mlx_impl(kind: Kind) -> Callable[[Options], Adapter]:
+def _mlx_impl(kind: Kind, policy: Policy = "dense") -> Callable[[Options], Adapter]:
     def make(_options: Options) -> Adapter:
         from kvlaw.conformance.subjects.mlx_impl import MlxImplAdapter
 
-        return MlxImplAdapter(kind)
+        return MlxImplAdapter(kind, policy)
 
     return make
 
@@ -63,13 +63,30 @@ def _mlx_lm(name: str) -> Callable[[Options], Adapter]:
     return make
 
 
+def _mlx_lm_codes(name: str) -> Callable[[Options], Adapter]:
+    def make(options: Options) -> Adapter:
+        from kvlaw.conformance.subjects.mlx_lm_codes import ConvertingAdapter, QuantizedAdapter
+
+        plain, plus, _ = name.partition("+convert")
+        return ConvertingAdapter(plain, options.get("clone")) if plus else QuantizedAdapter(options.get("clone"))
+
+    return make
+
+
 BUILTINS: dict[str, Builtin] = {
     "oracle": Builtin(KINDS, _oracle),
     "mlx_impl.full": Builtin(("full",), _mlx_impl("full"), ("mlx",)),
     "mlx_impl.ring": Builtin(("ring",), _mlx_impl("ring"), ("mlx",)),
+    "mlx_impl.affine_full": Builtin(("full",), _mlx_impl("full", "affine"), ("mlx",)),
+    "mlx_impl.affine_ring": Builtin(("ring",), _mlx_impl("ring", "affine"), ("mlx",)),
+    "mlx_impl.bf16_first_full": Builtin(("full",), _mlx_impl("full", "bf16_first"), ("mlx",)),
+    "mlx_impl.bf16_first_ring": Builtin(("ring",), _mlx_impl("ring", "bf16_first"), ("mlx",)),
     "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.QuantizedKVCache": Builtin(("full",), _mlx_lm_codes("QuantizedKVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.KVCache+convert": Builtin(("full",), _mlx_lm_codes("KVCache+convert"), ("mlx", "mlx_lm")),
+    "mlx_lm.RotatingKVCache+convert": Builtin(("ring",), _mlx_lm_codes("RotatingKVCache+convert"), ("mlx", "mlx_lm")),
 }
 """The known targets, as they are written behind ``builtin:``."""
 
@@ -214,13 +231,14 @@ def _planted(name: str) -> Any:
 
 
 def arithmetic_is_modelled(subject: Subject) -> bool:
-    """Say whether the NumPy model of MLX's arithmetic speaks of this subject: by the canary where MLX computes."""
+    """Say whether the NumPy model of MLX's arithmetic speaks of this subject: by the canaries where MLX computes."""
     computes = getattr(getattr(subject, "adapter", None), "computes", "own")
     if computes != "mlx":
         return computes == "model"
     from kvlaw.conformance.subjects import canary
 
-    return canary.arithmetic_is_modelled()
+    codes = "policy" in subject.capabilities
+    return canary.arithmetic_is_modelled() and (not codes or canary.codec_is_modelled())
 
 
 __all__ = [

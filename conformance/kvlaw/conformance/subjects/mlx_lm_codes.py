@@ -1,0 +1,93 @@
+"""``builtin:mlx_lm.QuantizedKVCache``, and mlx-lm's conversion path: ``KVCache+convert``, ``RotatingKVCache+convert``.
+
+``QuantizedKVCache`` is filled directly: codes from the first append on. The path of ``generate_step`` fills another
+cache and calls ``maybe_quantize_kv_cache`` after every append: half precision first, then codes. Codes are attended as
+mlx-lm's models do, with ``quantized_scaled_dot_product_attention``. Keys and values have one width of codes, and what
+is fetched of codes is no dense fetch.
+"""
+
+from typing import Any, cast
+
+from kvlaw.conformance.subjects.duck import DuckRead
+from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
+from kvlaw.spec.config import Config, LayerSpec
+
+
+def attend_codes(read: DuckRead, queries: Any, scale: float, config: Config) -> Any:
+    """Attend fetched codes as mlx-lm's models do."""
+    from mlx_lm.models.base import quantized_scaled_dot_product_attention
+
+    attention: Any = quantized_scaled_dot_product_attention
+    keys, values = read.answer
+    return attention(queries, keys, values, scale=scale, mask=read.mask, group_size=config.group, bits=config.bits)
+
+
+class QuantizedAdapter(MlxLmAdapter):
+    """mlx-lm's cache of codes, filled directly."""
+
+    policies = ("affine",)
+
+    def __init__(self, clone: str | None = None) -> None:
+        """Adapt ``QuantizedKVCache``."""
+        super().__init__("QuantizedKVCache", clone)
+        self._classes["full"] = self._library.KVCache  # a layer that is left alone
+        self.shows = (self.shows - {"dense"}) | {"policy", "affine", "codes", "planes", "columns", "nbytes"}
+        self.capabilities = self.shows - {"sinks"}
+
+    def _made(self, layer: LayerSpec, config: Config) -> Any:
+        if layer.bits is None:
+            return super()._made(layer, config)
+        return self._library.QuantizedKVCache(group_size=layer.group, bits=layer.bits)
+
+    def attend_codes(self, read: DuckRead, queries: Any, scale: float) -> Any:
+        """Attend as mlx-lm's models do."""
+        return attend_codes(read, queries, scale, self.config)
+
+
+class Converting:
+    """A cache that mlx-lm's ``maybe_quantize_kv_cache`` is called on after every append."""
+
+    def __init__(self, cache: Any, layer: LayerSpec) -> None:
+        """Wrap an empty cache; with ``start=never`` mlx-lm is given no bits."""
+        self.caches, self.layer = [cache], layer
+
+    def __getattr__(self, name: str) -> Any:
+        """Ask the cache that is there now."""
+        if name == "caches":  # while a copy is being made
+            raise AttributeError(name)
+        return getattr(self.caches[0], name)
+
+    @property
+    def storage(self) -> str:
+        """What kind of cache is there now."""
+        return "affine" if hasattr(self.caches[0], "bits") else "dense"
+
+    def update_and_fetch(self, keys: Any, values: Any) -> Any:
+        """Append, then convert as ``generate_step`` does."""
+        from mlx_lm.generate import maybe_quantize_kv_cache
+
+        convert = cast("Any", maybe_quantize_kv_cache)
+        answer = self.caches[0].update_and_fetch(keys, values)
+        bits = self.layer.bits if isinstance(self.layer.start, int) else None
+        convert(self.caches, self.layer.start, self.layer.group, bits)
+        return answer
+
+
+class ConvertingAdapter(MlxLmAdapter):
+    """A cache of mlx-lm's under its conversion path."""
+
+    policies = ("bf16_first",)
+
+    def __init__(self, name: str, clone: str | None = None) -> None:
+        """Adapt the class of that name."""
+        super().__init__(name, clone)
+        self.shows = (self.shows - {"dense"}) | {"policy", "bf16_first", "codes", "planes", "columns", "storage"}
+        self.capabilities = self.shows if self.kinds == ("ring",) else self.shows - {"sinks"}
+
+    def _made(self, layer: LayerSpec, config: Config) -> Any:
+        made = super()._made(layer, config)
+        return made if layer.bits is None else Converting(made, layer)
+
+    def attend_codes(self, read: DuckRead, queries: Any, scale: float) -> Any:
+        """Attend as mlx-lm's models do."""
+        return attend_codes(read, queries, scale, self.config)
