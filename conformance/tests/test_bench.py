@@ -58,11 +58,11 @@ def test_a_ratio_inside_the_spread_of_mlx_lm_against_itself_passes() -> None:
 
 def test_the_bounds_are_those_of_the_issue() -> None:
     assert BOUNDS == {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
-    assert {**BOUNDS, bench.ABOVE: 1.0} == bench.LIMITS
+    assert {**BOUNDS, bench.ABOVE: 1.0, bench.TILED: 0.5} == bench.LIMITS
     half = [(case.length, case.window) for case in CASES if case.bits is None]
     codes = [(case.length, case.bits) for case in CASES if case.bits is not None]
     assert half == [(1, None), (1, 128), (64, None), (64, 128)]
-    assert codes == [(1, 4), (1, 8), (64, 4), (64, 8)]
+    assert codes == [(1, 4), (1, 8), (16, 4), (16, 8)]
 
 
 def test_too_few_rounds_are_refused() -> None:
@@ -73,6 +73,7 @@ def test_too_few_rounds_are_refused() -> None:
 def test_a_run_measures_every_quantity_of_every_case(monkeypatch: Any) -> None:
     monkeypatch.setattr(bench, "CASES", TINY)
     monkeypatch.setattr(bench, "CONVERSIONS", ())
+    monkeypatch.setattr(bench, "TILINGS", ())
     heard: list[str] = []
     report = bench.run(rounds=20, progress=heard.append)
     assert heard == [case.name for case in TINY]
@@ -86,6 +87,7 @@ def test_a_run_measures_every_quantity_of_every_case(monkeypatch: Any) -> None:
 def test_a_conversion_peaks_at_most_one_layer_above_before_and_after(monkeypatch: Any) -> None:
     monkeypatch.setattr(bench, "CASES", ())
     monkeypatch.setattr(bench, "CONVERSIONS", (8,))
+    monkeypatch.setattr(bench, "TILINGS", ())
     (found,) = bench.run(rounds=20).lines
     layer = 4096 * 4 * (64 + 64) * 2  # positions, heads, dims of keys and values, bytes
     assert (found.case, found.quantity, found.theirs) == ("conversion to 8 bits", "memory above", layer)
@@ -93,6 +95,18 @@ def test_a_conversion_peaks_at_most_one_layer_above_before_and_after(monkeypatch
     assert codes <= found.value <= layer  # the codes of one layer at least
     assert found.passed
     assert not attrs.evolve(found, ratio=Ratio(1.01, 1.01, 1.01)).passed
+
+
+@pytest.mark.slow
+def test_a_tiled_window_peaks_below_half_of_an_unfused_one(monkeypatch: Any) -> None:
+    monkeypatch.setattr(bench, "CASES", ())
+    monkeypatch.setattr(bench, "CONVERSIONS", ())
+    (found,) = bench.run(rounds=20).lines
+    assert (found.case, found.quantity) == ("512 over 8,192, 4 bits", "memory of tiles")
+    assert found.theirs >= 2 * 512 * (8192 + 512) * 2  # heads, queries, keys, bytes: all scores at once
+    assert found.value >= 2 * 512 * 512 * 4  # the scores of one tile, in f32
+    assert found.passed
+    assert not attrs.evolve(found, ratio=Ratio(0.51, 0.51, 0.51)).passed
 
 
 def test_runners_of_one_case_compute_the_same() -> None:

@@ -5,7 +5,8 @@ A line passes if its ratio to mlx-lm is at most its bound, or no larger than mlx
 machine now (the upper end of the A/A interval).
 
 mlx-lm has nothing like a conversion of all layers within a step.  Those lines (``conversion``) set the bytes that the
-peak lies above the larger of before and after against the half precision bytes of one layer.
+peak lies above the larger of before and after against the half precision bytes of one layer.  Nor has it tiled
+attention over codes: that line (``tiling``) sets its peak against the unfused kernel's.
 """
 
 import statistics
@@ -16,16 +17,20 @@ import attrs
 from kvlaw.conformance.bench.cases import CASES, Case, Who
 from kvlaw.conformance.bench.conversion import convert
 from kvlaw.conformance.bench.measure import WHO, Ratio, Times, peak_memory, ratio, time_case
+from kvlaw.conformance.bench.tiling import attend_by_tiles
 
 BOUNDS = {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
 """The largest ratio to mlx-lm, per quantity."""
 
-ABOVE = "memory above"
-LIMITS = {**BOUNDS, ABOVE: 1.0}
-"""The bounds, and that of a conversion: one layer."""
+ABOVE, TILED = "memory above", "memory of tiles"
+LIMITS = {**BOUNDS, ABOVE: 1.0, TILED: 0.5}
+"""The bounds, that of a conversion (one layer), and that of a tiled kernel (half of unfused)."""
 
 CONVERSIONS = (4, 8)
 """Bits of the conversions that are measured."""
+
+TILINGS = (4,)
+"""Bits of the tiled windows that are measured."""
 
 SUBJECTS: tuple[Who, ...] = ("ours", "drop-in")
 
@@ -34,7 +39,7 @@ SUBJECTS: tuple[Who, ...] = ("ours", "drop-in")
 class Line:
     """One quantity of one case for one subject: medians (seconds or bytes), the ratio, and the A/A ratio beside it.
 
-    ``theirs`` is mlx-lm's, or of a conversion the bytes of one layer.
+    ``theirs`` is mlx-lm's; of a conversion the bytes of one layer; of tiles the bytes of the unfused kernel.
     """
 
     case: str
@@ -82,9 +87,9 @@ def run(*, rounds: int = 40, progress: Callable[[str], None] | None = None) -> R
         if progress:
             progress(case.name)
         lines += _measure(case, rounds)
-    if progress and CONVERSIONS:
-        progress("conversion")
-    return Report(rounds, (*lines, *map(_conversion, CONVERSIONS)))
+    if progress and (CONVERSIONS or TILINGS):
+        progress("conversion and tiles")
+    return Report(rounds, (*lines, *map(_conversion, CONVERSIONS), *map(_tiling, TILINGS)))
 
 
 def _measure(case: Case, rounds: int) -> list[Line]:
@@ -96,9 +101,18 @@ def _measure(case: Case, rounds: int) -> list[Line]:
 
 def _conversion(bits: int) -> Line:
     found = convert(bits)
-    layers, sure = found.above / found.layer, Ratio(1.0, 1.0, 1.0)
-    ratio_of = Ratio(layers, layers, layers)
-    return Line(f"conversion to {bits} bits", "ours", ABOVE, float(found.above), float(found.layer), ratio_of, sure)
+    return _single(f"conversion to {bits} bits", ABOVE, found.above, found.layer)
+
+
+def _tiling(bits: int) -> Line:
+    found = attend_by_tiles(bits)
+    return _single(f"512 over 8,192, {bits} bits", TILED, found.tiled, found.unfused)
+
+
+def _single(case: str, quantity: str, value: int, other: int) -> Line:
+    """Make a line of what is measured once and has no spread."""
+    found = value / other
+    return Line(case, "ours", quantity, float(value), float(other), Ratio(found, found, found), Ratio(0, 0, 0))
 
 
 def _line(case: Case, who: Who, quantity: str, times: Times) -> Line:

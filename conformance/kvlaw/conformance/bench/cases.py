@@ -57,8 +57,8 @@ CASES = (
     Case("window of 64, ring 128", 64, 150, WINDOW, 2),
     Case("decode, 4 bits", 1, 200, None, 8, bits=4),
     Case("decode, 8 bits", 1, 200, None, 8, bits=8),
-    Case("window of 64, 4 bits", 64, 150, None, 2, repeated=True, bits=4),
-    Case("window of 64, 8 bits", 64, 150, None, 2, repeated=True, bits=8),
+    Case("window of 16, 4 bits", 16, 150, None, 1, repeated=True, bits=4),
+    Case("window of 16, 8 bits", 16, 150, None, 1, repeated=True, bits=8),
 )
 
 
