@@ -19,7 +19,7 @@ from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
-from kvlaw.conformance.machines.policies import fitting, served, sweep
+from kvlaw.conformance.machines.policies import fitting, served, sweep, told_of
 from kvlaw.conformance.machines.protocol import ProtocolMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.session import Session
@@ -83,6 +83,8 @@ def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckRe
             _explore(plan, sessions[-1], kind)
         for session in sessions:
             failures += [_shortest(session, failure, report) for failure in session.failures.values()]
+        swept = [(clause, config) for s in sessions for clause, configs in s.swept.items() for config in configs]
+        failures = [evolve(f, seen=told_of(c for clause, c in swept if clause == f.clause)) for f in failures]
     except KeyboardInterrupt:
         interrupted = True
         done = {f.clause for f in failures}
@@ -147,7 +149,7 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     window = plan.fixed.get("sinks", 0) + 3 if kind == "ring" else None
     for config in sweep(Config(kind, window, kv_heads=1, groups=1), policies, plan.fixed):
         if all(getattr(config, name) == value for name, value in plan.fixed.items()):
-            session.play(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
+            session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
     effort = EFFORTS[plan.budget]
     machines: tuple[tuple[type[LockstepMachine], int], ...] = (
         (ProtocolMachine, effort.protocol),

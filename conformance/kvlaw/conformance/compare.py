@@ -87,15 +87,20 @@ def compare(expectation: Expectation, shown: Shown, model: Model | None, clauses
 def _misanswered(expectation: Expectation, shown: Shown, clauses: frozenset[str]) -> Divergence:
     """Charge a wrong outcome, or an answer that is nonsense, to what the call was charged with."""
     observation = shown.observation
-    got = shown.nonsense or f"{observation.outcome} {observation.message}".strip()
+    outright = observation.outcome not in expectation.outcomes
+    got = shown.nonsense or ""
+    got = f"{observation.outcome} {observation.message}".strip() if outright or not got else got
     asked = [*expectation.charged, *(c for e in expectation.expected for c in e.clauses)]
     cited = tuple(dict.fromkeys(c for c in asked if c in clauses)) or ("POS-2",)
     misshapen = observation.outcome != "refused" and any(
         w in got for w in (" have shape ", " instead of ", " not bf16", " not f")
     )
+    nature = ("READ-14", "READ-10", "GROW-4") if misshapen else ()
+    if observation.outcome == "error" and got.startswith("error the output"):
+        nature = ("READ-11",)
     name = "answer" if shown.nonsense else "outcome"
     wanted = " or ".join(expectation.outcomes)
-    return _charge(Difference(name, wanted, got, ("READ-14", "READ-10", "GROW-4") if misshapen else ()), cited)
+    return _charge(Difference(name, wanted, got, nature), cited)
 
 
 @frozen

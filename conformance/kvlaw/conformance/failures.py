@@ -24,7 +24,10 @@ def failure_class(clause: str) -> type[ConformanceFailure]:
 
 @frozen
 class Failure:
-    """A failing trace: the clause that is charged, the divergence, and the trace, cut after the failing call."""
+    """A failing trace: the clause that is charged, the divergence, and the trace, cut after the failing call.
+
+    ``seen`` lists the policies and head dims of the sweep that failed by the same clause.
+    """
 
     clause: str
     trace: Trace
@@ -32,6 +35,7 @@ class Failure:
     target: str = ""
     minimal: bool = False
     seed: int = 0
+    seen: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:

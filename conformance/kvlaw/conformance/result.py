@@ -112,6 +112,7 @@ def _clause_json(result: ClauseResult) -> dict[str, Any]:
             "id": f.id,
             "expected": f.divergence.expected,
             "observed": f.divergence.observed,
+            **({"swept": list(f.seen)} if f.seen else {}),
         }
         for f in result.failures
     ]

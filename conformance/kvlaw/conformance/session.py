@@ -34,6 +34,7 @@ class Session:
     fixed: frozenset[str] = frozenset()
     exercised: Counter[str] = field(factory=Counter[str])
     failures: dict[str, Failure] = field(factory=dict[str, Failure])
+    swept: dict[str, list[Config]] = field(factory=dict[str, list[Config]])
     rules: Counter[str] = field(factory=Counter[str])
     calls: int = 0
     traces: int = 0
@@ -57,6 +58,11 @@ class Session:
             self.note(trace.config, tuple(trace.calls[:index]), step)
         self.close(run)
         return steps
+
+    def sweep(self, trace: Trace) -> None:
+        """Walk one of the traces that stand for every storage policy, and keep which of them fail by which clause."""
+        for divergence in [d for step in self.play(trace) for d in step.divergences[:1]]:
+            self.swept.setdefault(divergence.clause, []).append(trace.config)
 
     def note(self, config: Config, calls: tuple[Call, ...], step: Step) -> None:
         """Take one step into account: coverage, and the first divergence of its trace."""

@@ -1,6 +1,6 @@
 """Which storage policies the machines draw: every width of code, groups that divide the head dims, telling starts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -71,6 +71,14 @@ def layers(policies: tuple[Policy, ...], plain: tuple[LayerSpec, ...], config: C
 
 def _coded(layer: LayerSpec, config: Config, start: Start) -> LayerSpec:
     return evolve(layer, bits=config.bits, value_bits=config.value_bits, group=config.group, start=start)
+
+
+def told_of(configs: Iterable[Config]) -> tuple[str, ...]:
+    """Say which policies and head dims these are: ``bits=5 group=32: D=96, 128, 256``."""
+    dims: dict[str, list[int]] = {}
+    for config in configs:
+        dims.setdefault(f"bits={config.bits} group={config.group}", []).append(config.head_dim)
+    return tuple(f"{policy}: D={', '.join(map(str, sorted(set(known))))}" for policy, known in sorted(dims.items()))
 
 
 SWEEP: tuple[tuple[int, int, int], ...] = tuple((bits, 32, dim) for dim in DIMS for bits in CODE_BITS)

@@ -4,6 +4,7 @@ from kvlaw.conformance.proofs import (
     lemmas_bypass,
     lemmas_decode,
     lemmas_full,
+    lemmas_policy,
     lemmas_positions,
     lemmas_slots,
     lemmas_trims,
@@ -23,6 +24,7 @@ MODULES = (
     lemmas_window_masks,
     lemmas_trims,
     lemmas_bypass,
+    lemmas_policy,
 )
 
 LEMMAS: tuple[Lemma, ...] = tuple(

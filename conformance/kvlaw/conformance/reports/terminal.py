@@ -42,6 +42,7 @@ def failure_block(failure: Failure, steps: tuple[Step, ...]) -> RenderableType:
         Text(""),
         step_table(failure.trace, steps, target="the target shows"),
         Text(""),
+        *[Text(f"{'swept' if i == 0 else '':8}{told}") for i, told in enumerate(failure.seen)],
         *_law(clause),
         *([Text(f"also    {others}", style="dim")] if others else []),
         Text(f"replay  kvlaw replay {failure.id} --target '{failure.target}'", style="cyan"),

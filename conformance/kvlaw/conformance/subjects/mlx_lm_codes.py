@@ -6,11 +6,15 @@ mlx-lm's models do, with ``quantized_scaled_dot_product_attention``. Keys and va
 is fetched of codes is no dense fetch.
 """
 
-from typing import Any, cast
+from importlib import import_module
+from typing import Any
+
+from attrs import evolve
 
 from kvlaw.conformance.subjects.duck import DuckRead
 from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
 from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.observations import StateView
 
 
 def attend_codes(read: DuckRead, queries: Any, scale: float, config: Config) -> Any:
@@ -31,13 +35,17 @@ class QuantizedAdapter(MlxLmAdapter):
         """Adapt ``QuantizedKVCache``."""
         super().__init__("QuantizedKVCache", clone)
         self._classes["full"] = self._library.KVCache  # a layer that is left alone
-        self.shows = (self.shows - {"dense"}) | {"policy", "affine", "codes", "planes", "columns", "nbytes"}
+        self.shows = (self.shows - {"dense"}) | {"policy", "affine", "codes", "planes", "columns", "nbytes", "storage"}
         self.capabilities = self.shows - {"sinks"}
 
     def _made(self, layer: LayerSpec, config: Config) -> Any:
         if layer.bits is None:
             return super()._made(layer, config)
         return self._library.QuantizedKVCache(group_size=layer.group, bits=layer.bits)
+
+    def show(self, cache: Any) -> StateView:
+        """Show the state, and by the class what it holds."""
+        return evolve(super().show(cache), storage="affine" if hasattr(cache, "bits") else "dense")
 
     def attend_codes(self, read: DuckRead, queries: Any, scale: float) -> Any:
         """Attend as mlx-lm's models do."""
@@ -64,9 +72,7 @@ class Converting:
 
     def update_and_fetch(self, keys: Any, values: Any) -> Any:
         """Append, then convert as ``generate_step`` does."""
-        from mlx_lm.generate import maybe_quantize_kv_cache
-
-        convert = cast("Any", maybe_quantize_kv_cache)
+        convert: Any = import_module("mlx_lm.generate").maybe_quantize_kv_cache
         answer = self.caches[0].update_and_fetch(keys, values)
         bits = self.layer.bits if isinstance(self.layer.start, int) else None
         convert(self.caches, self.layer.start, self.layer.group, bits)
