@@ -70,9 +70,6 @@ class Read:
             raise self._misfit(queries)
         if sinks is not None:
             _check_sinks(sinks, queries.shape[1])
-        return self._attend(queries, scale, sinks)
-
-    def _attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
         return self._planes.attend(queries, scale, self._mask, sinks)
 
     def _misfit(self, queries: object) -> DTypeError | ShapeError:
@@ -95,11 +92,16 @@ class KnownRead(Read):
         self._rows = rows
 
     @clause("READ-12", "READ-13")
-    def _attend(self, queries: mx.array, scale: float, sinks: mx.array | None) -> mx.array:
-        planes, rows = self._planes, self._rows
-        alone = (slice(i, i + 1) for i in range(self.length))
-        parts = [planes.attend(queries[:, :, at], scale, Lease(rows[at], "decode"), sinks) for at in alone]
+    def attend(self, queries: mx.array, *, scale: float, sinks: mx.array | None = None) -> mx.array:
+        """Attend as a ``Read`` does, each of the L queries alone."""
+        if not self._layout.fits_queries(queries, self.length):
+            raise self._misfit(queries)
+        alone = [slice(i, i + 1) for i in range(self.length)]
+        parts = [self._row(at).attend(queries[:, :, at], scale=scale, sinks=sinks) for at in alone]
         return mx.concatenate(parts, axis=2)
+
+    def _row(self, at: slice) -> Read:
+        return Read(self._planes, Lease(self._rows[at], "decode"), self._layout, 1)
 
 
 def _check_sinks(sinks: object, heads: int) -> None:
