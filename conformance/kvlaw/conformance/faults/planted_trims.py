@@ -140,6 +140,34 @@ class BypassAfterADecode(Cache):
         self.planes = self.planes and self.planes.kept(tuple(range(end)))
 
 
+@fault(
+    "bypass-does-not-count-down",
+    breaks="TRIM-12",
+    profile="layout",
+    trace="ring window=3 ; window 2 ; window 1 ; trim 1 bypass x2",
+)
+class BypassDoesNotCountDown(Cache):
+    """A second bypass trim may cut as much as the first, into the history before the window."""
+
+    def _cut(self, count: int, ring: index.Ring) -> None:
+        super()._cut(count, ring)
+        self.state = evolve(self.state, block=ring.block)
+
+
+@fault(
+    "bypass-only-once",
+    breaks="TRIM-11",
+    profile="layout",
+    trace="ring window=2 ; window 2 ; trim 1 bypass x2",
+)
+class BypassOnlyOnce(Cache):
+    """Only one bypass trim may follow a window, also when it cut less than the window."""
+
+    def _cut(self, count: int, ring: index.Ring) -> None:
+        super()._cut(count, ring)
+        self.state = evolve(self.state, block=0)
+
+
 @fault("trimmed-tokens-come-back", breaks="TRIM-8", trace="full ; window 2 ; trim 1 ; decode", report="B79")
 class TrimmedTokensComeBack(Cache):
     """A trim lowers the offset of a growing cache, and the next fetch takes all columns ever written."""

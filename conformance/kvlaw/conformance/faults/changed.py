@@ -1,0 +1,161 @@
+"""The MLX implementation with one module changed in memory, as a subject.
+
+``load`` imports the whole package anew, the changed module included, and leaves what was imported before as it was; no
+file is written.  ``ChangedAdapter`` asks its caches as the suite asks ours, and is stricter in two things: a failure
+that is no ``CacheError`` is an error, not a refusal, and the number of columns is the cache's own word, not that of its
+planes.
+"""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import CodeType, ModuleType
+from typing import Any
+
+from attrs import evolve, frozen
+
+from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.interface import NonsenseError, Tensors, UnsupportedError
+from kvlaw.conformance.subjects.contract_type import ContractAdapter
+from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.spec.calls import Phase
+from kvlaw.spec.cite import CITATIONS
+from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.contract import Subject
+from kvlaw.spec.observations import StateView
+
+PACKAGE = "kvlaw.mlx_impl"
+
+
+@frozen(eq=False)
+class Loaded:
+    """One import of the implementation: its package and its module of lists."""
+
+    package: Any
+    layers: Any
+
+    def subject(self, name: str = "mlx_impl") -> Subject:
+        """Ask its caches as a subject."""
+        return AdapterSubject(ChangedAdapter(self), seconds=5.0, name=name)
+
+
+@frozen
+class _Changed(Loader):
+    """Finds one module as the changed one, all others as they are."""
+
+    name: str
+    code: CodeType
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        """Answer for the changed module alone."""
+        return spec_from_loader(name, self) if name == self.name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the changed code."""
+        exec(self.code, module.__dict__)  # noqa: S102  # the mutant itself
+
+
+def load(module: str = "", code: CodeType | None = None) -> Loaded:
+    """Import the implementation; with ``code`` anew, that code in the place of ``module``."""
+    if code is None:
+        return _imported()
+    finder = _Changed(f"{PACKAGE}.{module}", code)
+    with _fresh():
+        sys.meta_path.insert(0, finder)
+        try:
+            return _imported()
+        finally:
+            sys.meta_path.remove(finder)
+
+
+def _imported() -> Loaded:
+    return Loaded(import_module(PACKAGE), import_module(f"{PACKAGE}.layers"))
+
+
+@contextmanager
+def _fresh() -> Generator[None]:
+    """Take the package out of the modules for a while, and keep its citations as they are."""
+    import_module(PACKAGE)
+    ours = {n: m for n, m in sys.modules.items() if _is_ours(n)}
+    parent, cited = sys.modules[PACKAGE.partition(".")[0]], {k: list(v) for k, v in CITATIONS.items()}
+    for name in ours:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        for name in [n for n in sys.modules if _is_ours(n)]:
+            del sys.modules[name]
+        sys.modules.update(ours)
+        setattr(parent, PACKAGE.partition(".")[2], ours[PACKAGE])
+        CITATIONS.clear()
+        CITATIONS.update(cited)
+
+
+def _is_ours(name: str) -> bool:
+    return name == PACKAGE or name.startswith(f"{PACKAGE}.")
+
+
+class ChangedAdapter(ContractAdapter):
+    """Asks the caches of one import of the implementation, alone and as a list of layers."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        """Adapt the loaded implementation."""
+        self.loaded = loaded
+        super().__init__(MlxArrays(cpu=True), self._build, loaded.package.FullCache())
+        self.computes = "mlx"
+        self.capabilities |= {"sinks", "lists", "list_appends"}
+
+    def _build(self, layer: LayerSpec, _config: Config) -> Any:
+        package = self.loaded.package
+        if layer.kind == "full" and layer.problem:
+            raise package.ConfigError("a growing cache", layer.problem)
+        return package.FullCache() if layer.kind == "full" else package.RingCache(layer.window, layer.sinks)
+
+    def _told(self, act: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return act(*arguments)
+        except (self.loaded.package.CacheError, UnsupportedError):
+            raise
+        except Exception as error:
+            raise NonsenseError(f"{type(error).__name__}: {error}") from error
+
+    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+        """Append by the named call."""
+        return self._told(super().append, cache, keys, values, phase, window, array)
+
+    def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
+        """Append and hand out the fetch."""
+        return self._told(super().fetch_dense, cache, keys, values)
+
+    def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
+        """Build the next append's mask."""
+        return self._told(super().mask, cache, length, phase, window, array)
+
+    def trim(self, cache: Any, n: Any, bypass: bool) -> Any:
+        """Drop the newest positions."""
+        return self._told(super().trim, cache, n, bypass)
+
+    def show(self, cache: Any) -> StateView:
+        """Show everything, and the columns that the cache says it has."""
+        return evolve(super().show(cache), columns=cache.columns)
+
+    def append_layers(
+        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+    ) -> list[Any]:
+        """Append to clones; they take the places of the layers when every one accepted."""
+        twins: list[Any] = self.loaded.layers.clone(caches)
+        reads = super().append_layers(twins, tensors, phase, window, array)
+        caches[:] = twins
+        return reads
+
+    def trim_layers(self, caches: list[Any], n: Any) -> Any:
+        """Drop the newest positions of all layers."""
+        return self._told(self.loaded.layers.trim, caches, n)
+
+    def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
+        """Say whether every layer can trim."""
+        return self.loaded.layers.can_trim(caches, n)

@@ -1,0 +1,63 @@
+"""Write the corpus anew: ``python -m kvlaw.conformance.faults.rebuild`` (needs MLX; some minutes).
+
+``faults.jsonl`` holds the hand-written trace of every planted fault.  ``mutants.jsonl`` holds, for every mutant that
+none of those kills, the shortest trace that a search finds; what survives the search is printed, to be studied by hand.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from kvlaw.conformance.corpus import Entry, save
+from kvlaw.conformance.faults.mutants import Mutant, Named, control, kill, listed, mutants
+from kvlaw.conformance.faults.registry import load_faults
+from kvlaw.conformance.faults.search import draw_many, shortest
+from kvlaw.spec.clauses import Clauses, load_clauses
+from kvlaw.spec.text_form import write
+from kvlaw.spec.trace import Trace
+
+Say = Callable[[str], None]
+
+
+def rebuild(folder: Path, say: Say, seed: int = 0, most: int = 300) -> None:
+    """Write both files of the corpus to ``folder``, searching ``most`` traces for a mutant that no other kills."""
+    planted = [fault.entry for fault in load_faults().values()]
+    save(planted, "faults.jsonl", folder)
+    pool: list[Named] = [(entry.id, entry.trace) for entry in planted]
+    save(_search(pool, load_clauses(), say, seed, most), "mutants.jsonl", folder)
+
+
+def _search(pool: list[Named], clauses: Clauses, say: Say, seed: int, most: int) -> Iterator[Entry]:
+    drawn = dict(draw_many(seed, most))
+    for name in control(drawn.items(), clauses):
+        say(f"the unchanged implementation fails {write(drawn.pop(name))}")
+    reasons, number = listed(), 0
+    for mutant in mutants():
+        if kill(mutant, pool, clauses).clause:
+            continue
+        found = kill(mutant, drawn.items(), clauses)
+        if found.found is None:
+            say(f"{'equivalent' if mutant.name in reasons else 'SURVIVES'}: {mutant.name}")
+            continue
+        number += 1
+        entry = _entry(mutant, number, found.found, clauses)
+        pool.insert(0, (entry.id, entry.trace))
+        say(f"{entry.id} {entry.expect}: {write(entry.trace)}  # {mutant.name}")
+        yield entry
+
+
+def _entry(mutant: Mutant, number: int, trace: Trace, clauses: Clauses) -> Entry:
+    def fails(candidate: Trace) -> bool:
+        one = [("", candidate)]
+        return bool(kill(mutant, one, clauses).clause) and not control(one, clauses)
+
+    trace = shortest(trace, fails)
+    clause = kill(mutant, [("", trace)], clauses).clause
+    return Entry(f"mutant-{number:02}", mutant.name, f"mutant:{mutant.module}", clause, trace)
+
+
+if __name__ == "__main__":
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    rebuild(Path(str(files("kvlaw.conformance.corpus"))), lambda line: console.print(line, markup=False))
