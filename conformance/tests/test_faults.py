@@ -1,4 +1,4 @@
-"""Every planted fault is caught by the clause that it breaks, every clause has one, the mutator changes what it says."""
+"""Every planted fault is caught by the clause that it breaks, every clause has one, mutators keep their word."""
 
 import ast
 import json
@@ -133,20 +133,20 @@ def test_a_saved_corpus_reads_back_as_it_was(tmp_path: Path) -> None:
         Entry("a", "one", "fault:a", "POS-1", parse("full").trace),
     )
     save(entries, "faults.jsonl", tmp_path)
-    assert load_corpus(tmp_path: Path) == (entries[1], entries[0])
+    assert load_corpus(tmp_path) == (entries[1], entries[0])
 
 
 def test_a_corpus_line_that_cannot_be_read_is_refused_with_its_place(tmp_path: Path) -> None:
     good = json.dumps(Entry("a", "one", "fault:a", "POS-1", parse("full").trace).to_json())
     (tmp_path / "faults.jsonl").write_text(f"{good}\n{good}\n")
     with pytest.raises(TraceError, match=r"faults.jsonl:2: the id 'a' stands twice"):
-        load_corpus(tmp_path: Path)
+        load_corpus(tmp_path)
     (tmp_path / "faults.jsonl").write_text('{"config": {"kind": "full"}, "calls": []}\n')
     with pytest.raises(TraceError, match=r"faults.jsonl:1: id is missing"):
-        load_corpus(tmp_path: Path)
+        load_corpus(tmp_path)
     (tmp_path / "faults.jsonl").write_text("{\n")
     with pytest.raises(TraceError, match=r"faults.jsonl:1: "):
-        load_corpus(tmp_path: Path)
+        load_corpus(tmp_path)
 
 
 def test_no_other_file_is_a_file_of_the_corpus(tmp_path: Path) -> None:
