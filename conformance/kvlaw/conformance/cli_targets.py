@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.result import CheckResult
+    from kvlaw.conformance.store import Stored
     from kvlaw.reference.oracle import Profile
 
 UNUSABLE, INCOMPLETE = 3, 4
@@ -247,7 +249,7 @@ def _try(*, trace: str, target: str, profile: "Profile", chosen: Chosen) -> None
     opened = chosen.open(target)
     steps = _walk(opened, written.trace, profile)
     broken = unkept(written, steps)
-    _show_steps(written.trace, steps, opened.name)
+    _show_steps(written.trace, steps, opened.name.split()[0])
     for claim in broken:
         line = f"claim not kept: {claim.call} -> {claim.claimed}; seen: {claim.seen}"
         console.print(line, style="red", markup=False, soft_wrap=True)
@@ -293,26 +295,36 @@ def _replay(*, names: tuple[str, ...], all_: bool, target: str | None, profile: 
     if not stored:
         raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
     failing = 0
-    for identity, stored_target, trace in stored:
-        name = target or stored_target
-        if not name:
-            raise click.UsageError(f"{identity}: the file names no target; use --target")
-        opened = chosen.open(name)
-        steps = _walk(opened, trace, profile)
-        console.print(f"{identity} on {opened.name}", style="bold", markup=False)
-        _show_steps(trace, steps, opened.name)
+    for item in stored:
+        opened = _opened_again(item, target, chosen)
+        steps = _walk(opened, item.trace, profile)
+        console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
+        _show_steps(item.trace, steps, "the target")
         failing += any(s.divergences for s in steps)
     console.print(f"{failing} of {len(stored)} {'fails' if failing == 1 else 'fail'}")
     sys.exit(1 if failing else 0)
 
 
-def _stored(names: tuple[str, ...], *, all_: bool) -> Iterator[tuple[str, str, Trace]]:
+def _opened_again(item: "Stored", target: str | None, chosen: Chosen) -> "Opened":
+    """Open the target of a stored failure, made as it was then, or another one; options that are given win."""
+    if target:
+        return chosen.open(target)
+    if not item.words:
+        raise click.UsageError(f"{item.id}: the file names no target; use --target")
+    name, *words = item.words
+    then = _chosen(
+        tuple(word for option, word in pairwise(words) if option == "--set"),
+        tuple(word for option, word in pairwise(words) if option == "--map"),
+    )
+    return Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+
+
+def _stored(names: tuple[str, ...], *, all_: bool) -> "Iterator[Stored]":
     from kvlaw.conformance.store import all_stored, find, load
 
     try:
         for path in all_stored() if all_ else [find(name) for name in names]:
-            item = load(path)
-            yield item.id, item.target, item.trace
+            yield load(path)
     except TraceError as error:
         raise click.UsageError(str(error)) from None
 
