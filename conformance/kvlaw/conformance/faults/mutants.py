@@ -128,16 +128,20 @@ def stored() -> tuple[Named, ...]:
     return tuple((entry.id, entry.trace) for entry in entries)
 
 
+def first(traces: tuple[Named, ...], name: str) -> tuple[Named, ...]:
+    """Move the trace of that name to the front: what killed the last mutant often kills the next."""
+    return (*(t for t in traces if t[0] == name), *(t for t in traces if t[0] != name))
+
+
 def hunt_mutants(on_event: Callable[[Kill], None] | None = None) -> MutantHunt:
     """Kill every mutant with the stored traces, each time beginning with the trace that killed last."""
     clauses, reasons = load_clauses(), listed()
-    traces = dict(stored())
-    unfit = control(traces.items(), clauses)
+    traces = stored()
+    unfit = control(traces, clauses)
     kills: list[Kill] = []
     for mutant in mutants():
-        kills.append(kill(mutant, traces.items(), clauses, reasons.get(mutant.name, "")))
-        if kills[-1].trace in traces:
-            traces = {kills[-1].trace: traces[kills[-1].trace], **traces}
+        kills.append(kill(mutant, traces, clauses, reasons.get(mutant.name, "")))
+        traces = first(traces, kills[-1].trace)
         if on_event is not None:
             on_event(kills[-1])
     names = {one.name for one in kills}

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from kvlaw.conformance.corpus import Entry, save
-from kvlaw.conformance.faults.mutants import Mutant, Named, control, kill, listed, mutants
+from kvlaw.conformance.faults.mutants import Mutant, Named, control, first, kill, listed, mutants
 from kvlaw.conformance.faults.registry import load_faults
 from kvlaw.conformance.faults.search import draw_many, shortest
 from kvlaw.spec.clauses import Clauses, load_clauses
@@ -23,17 +23,19 @@ def rebuild(folder: Path, say: Say, seed: int = 0, most: int = 300) -> None:
     """Write both files of the corpus to ``folder``, searching ``most`` traces for a mutant that no other kills."""
     planted = [fault.entry for fault in load_faults().values()]
     save(planted, "faults.jsonl", folder)
-    pool: list[Named] = [(entry.id, entry.trace) for entry in planted]
+    pool = tuple((entry.id, entry.trace) for entry in planted)
     save(_search(pool, load_clauses(), say, seed, most), "mutants.jsonl", folder)
 
 
-def _search(pool: list[Named], clauses: Clauses, say: Say, seed: int, most: int) -> Iterator[Entry]:
+def _search(pool: tuple[Named, ...], clauses: Clauses, say: Say, seed: int, most: int) -> Iterator[Entry]:
     drawn = dict(draw_many(seed, most))
     for name in control(drawn.items(), clauses):
         say(f"the unchanged implementation fails {write(drawn.pop(name))}")
     reasons, number = listed(), 0
     for mutant in mutants():
-        if kill(mutant, pool, clauses).clause:
+        known = kill(mutant, pool, clauses)
+        if known.clause:
+            pool = first(pool, known.trace)
             continue
         found = kill(mutant, drawn.items(), clauses)
         if found.found is None:
@@ -41,7 +43,7 @@ def _search(pool: list[Named], clauses: Clauses, say: Say, seed: int, most: int)
             continue
         number += 1
         entry = _entry(mutant, number, found.found, clauses)
-        pool.insert(0, (entry.id, entry.trace))
+        pool = ((entry.id, entry.trace), *pool)
         say(f"{entry.id} {entry.expect}: {write(entry.trace)}  # {mutant.name}")
         yield entry
 
