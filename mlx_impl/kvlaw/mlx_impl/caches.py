@@ -14,10 +14,11 @@ import mlx.core as mx
 
 from kvlaw.mlx_impl.counts import as_count, as_integer
 from kvlaw.mlx_impl.errors import ConfigError, CountError
-from kvlaw.mlx_impl.geometry import FullGeometry, Geometry, Plan, RingGeometry, decode_plan, window_plan
+from kvlaw.mlx_impl.geometry import FullGeometry, Geometry, Plan, RingGeometry
 from kvlaw.mlx_impl.inputs import Layout, admit
 from kvlaw.mlx_impl.masks import Mask, decode_mask, hand_out, window_mask
 from kvlaw.mlx_impl.planes import DensePlanes, Keys, Values
+from kvlaw.mlx_impl.plans import decode_plan, window_plan
 from kvlaw.mlx_impl.reads import Read
 from kvlaw.spec.cite import clause
 
