@@ -209,7 +209,10 @@ class ForgetsTheValuesTail(WrongCache):
 
 
 @fault(
-    "cannot-write-after-trim-to-zero", breaks="TRIM-8", trace="ring window=3 ; window 2 ; trim 2 ; decode", report="B18"
+    "shows-what-it-trimmed-to-nothing",
+    breaks="TRIM-8",
+    trace="ring window=3 ; window 2 ; trim 2 ; decode",
+    report="B18",
 )
 class KeepsActiveAfterTrimToZero(Cache):
     """A ring trimmed to nothing keeps showing as many columns as it had."""
@@ -224,3 +227,15 @@ class KeepsActiveAfterTrimToZero(Cache):
         plan = super().plan(phase, length)
         shown, self.shown = self.shown, 0
         return evolve(plan, fetch=tuple(range(max(len(plan.fetch), shown)))) if phase == "decode" else plan
+
+
+@fault("trims-down-to-its-sinks", breaks="TRIM-8", trace="ring window=3 sinks=2 ; window 2 ; trim 1 ; decode")
+class TrimsDownToItsSinks(Cache):
+    """A trim never moves the write index of a ring below its sinks, also where these are the newest positions."""
+
+    def trim(self, count: int, bypass: bool = False) -> int:
+        pinned = min(self.layer.sinks, self.write_index)
+        dropped = super().trim(count, bypass)
+        if isinstance(self.state, index.Ring) and not bypass:
+            self.state = evolve(self.state, write_index=max(pinned, self.state.write_index))
+        return dropped
