@@ -94,7 +94,7 @@ def _misanswered(expectation: Expectation, shown: Shown, clauses: frozenset[str]
 
 
 def _charge(difference: Difference, cited: tuple[str, ...]) -> Divergence:
-    speaking = [c for c in difference.nature if c in cited]
+    speaking = [c for c in dict.fromkeys(difference.nature) if c in cited]
     primary = speaking[0] if speaking else cited[0]
     others = (*speaking[1:], *(c for c in cited if c != primary and c not in speaking))
     return Divergence(
