@@ -47,7 +47,8 @@ def faults(mutants: bool) -> None:
     """Show that every planted fault is caught, by the clause that it breaks."""
     from kvlaw.conformance.faults.report import print_report, run_faults
 
-    report = run_faults(mutants=mutants)
+    with errors.status("starting") as status:
+        report = run_faults(mutants, lambda done: status.update(done.told))
     print_report(console, report)
     sys.exit(report.exit_code)
 

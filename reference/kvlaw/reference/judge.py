@@ -124,7 +124,7 @@ class Judge:
             Expected("sights", shows.sights, cited),
             Expected("mask_width", len(shows.sights), ("MASK-1",)),
             Expected("foretold", shows.sights, ("MASK-12",)),
-            Expected("probes", None, ("READ-3", "READ-4")),
+            Expected("probes", None, ("READ-3", "READ-4", *(("VIS-10",) if self.config.batch > 1 else ()))),
             *layout_only(mask, Expected("order", shows.order, ("VIS-7",))),
         )
 
