@@ -21,6 +21,7 @@ from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
 from kvlaw.conformance.machines.protocol import ProtocolMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
+from kvlaw.conformance.scope import ruled_out
 from kvlaw.conformance.session import Session
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.clauses import Clause, load_clauses
@@ -188,6 +189,8 @@ def _clause_result(
         return ClauseResult(clause, "fail", exercised, own)
     if all(whys):
         return ClauseResult(clause, "not applicable", why=whys[0])
+    if not exercised and (why := ruled_out(clause.id, plan.fixed)):
+        return ClauseResult(clause, "not applicable", why=why)
     return ClauseResult(clause, "pass" if exercised else "not exercised", exercised)
 
 
