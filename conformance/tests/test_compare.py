@@ -104,6 +104,12 @@ def test_a_lost_sink_is_told_apart_from_a_hidden_one():
     assert charged == ["VIS-9", "RING-12"]
 
 
+def test_each_clause_is_listed_once():
+    for seen in ((0, 1, 3), (1, 1, 2), (0, 0, 2)):
+        found = charge("full poison ; decode x3", seen)
+        assert len(set(found.clauses)) == len(found.clauses)
+
+
 def test_the_words_of_a_difference():
     found = charge("ring window=4 ; decode x6", (2, 4, 5, 6))
     assert (found.expected, found.observed) == ("sees t3..t6", "sees t2,t4..t6")

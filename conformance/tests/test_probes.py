@@ -100,7 +100,7 @@ def test_another_heads_columns_are_told():
     output = attention.attend(queries, keys, values, scale=1.0, mask=None, dtype="bf16")
     found = check_probes(stamper, output, (Sight(SEEN, SEEN),), pointers, turn)
     assert found is not None
-    assert found[0] == (0, "the newest probe answers t7", "t7 of row 0, KV head 1")
+    assert found[0] == (0, "the newest probe answers t7", "t7 of KV head 1")
 
 
 def test_wrong_weights_that_make_no_token_are_told():

@@ -10,6 +10,7 @@ show.
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+import numpy.typing as npt
 from attrs import define, evolve, field, frozen
 
 from kvlaw.conformance.guard import Patience
@@ -48,9 +49,10 @@ class HeldRead:
 
 @frozen(eq=False)
 class HeldArrays:
-    """Handed-out arrays, alive as the cache's own objects."""
+    """Handed-out arrays, alive as the cache's own objects; ``masks`` are looked at as masks."""
 
     arrays: Mapping[str, Any]
+    masks: bool = False
 
 
 @frozen(eq=False)
@@ -154,7 +156,7 @@ class AdapterSubject:
         if isinstance(target, HeldRead):
             return self._again(target, call, payload, look)
         if isinstance(target, HeldArrays):
-            return Observation(arrays=self.views.arrays(target.arrays)) if look else Observation()
+            return Observation(arrays=self._copies(target)) if look else Observation()
         if isinstance(target, HeldList):
             return self._on_list(target.caches, call, payload, look)
         return self._on_cache(target, call, payload, look)
@@ -220,8 +222,14 @@ class AdapterSubject:
     def _mask(self, cache: Any, call: MakeMask, look: bool) -> Observation:
         mask = self.adapter.mask(cache, call.length, call.phase, call.window, call.array)
         if call.as_:
-            self.world[call.as_] = HeldArrays({} if mask is None or isinstance(mask, str) else {"mask": mask})
+            self.world[call.as_] = HeldArrays(
+                {} if mask is None or isinstance(mask, str) else {"mask": mask}, masks=True
+            )
         return Observation(mask=self.views.mask(mask) if look else None, state=self._state(cache, look))
+
+    def _copies(self, held: HeldArrays) -> dict[str, npt.NDArray[Any]]:
+        """Copy handed-out arrays; masks as when they were handed out, additive ones as booleans."""
+        return self.views.masks(held.arrays) if held.masks else self.views.arrays(held.arrays)
 
     def _trimmed(self, cache: Any, call: Trim, look: bool) -> Observation:
         answer = self.adapter.trim(cache, call.n, call.bypass)

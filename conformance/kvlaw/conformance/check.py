@@ -22,6 +22,7 @@ from kvlaw.conformance.machines.contract import ContractMachine
 from kvlaw.conformance.machines.policies import fitting, served, sweep, told_of
 from kvlaw.conformance.machines.protocol import ProtocolMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
+from kvlaw.conformance.scope import ruled_out
 from kvlaw.conformance.session import Session
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.calls import AppendDecode, AppendWindow, LookAt
@@ -200,6 +201,8 @@ def _clause_result(
         return ClauseResult(clause, "fail", exercised, own)
     if all(whys):
         return ClauseResult(clause, "not applicable", why=whys[0])
+    if not exercised and (why := ruled_out(clause.id, plan.fixed)):
+        return ClauseResult(clause, "not applicable", why=why)
     return ClauseResult(clause, "pass" if exercised else "not exercised", exercised)
 
 

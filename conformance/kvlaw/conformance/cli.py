@@ -1,17 +1,17 @@
 """The command line: ``kvlaw check``, ``try``, ``replay``, ``faults``, ``prove``, ``bench`` and ``spec``.
 
 Every command imports what it needs when it runs, so that a vendor without MLX can check a cache of their own.
-``cli_targets`` has the commands that take a target; this module has the others, and the group of them all.
+``cli_targets`` has the commands that take a target, ``cli_options`` their options; this module has the others, and the
+group of them all.
 """
 
 import sys
 
 import click
-from rich.console import Console
 
-from kvlaw.conformance.cli_targets import check, errors, replay, try_
+from kvlaw.conformance.cli_options import console, errors
+from kvlaw.conformance.cli_targets import check, replay, try_
 
-console = Console(highlight=False)
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -47,7 +47,8 @@ def faults(mutants: bool) -> None:
     """Show that every planted fault is caught, by the clause that it breaks."""
     from kvlaw.conformance.faults.report import print_report, run_faults
 
-    report = run_faults(mutants=mutants)
+    with errors.status("starting") as status:
+        report = run_faults(mutants, lambda done: status.update(done.told))
     print_report(console, report)
     sys.exit(report.exit_code)
 

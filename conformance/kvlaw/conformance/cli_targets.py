@@ -8,13 +8,13 @@ import json
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
-from rich.console import Console
 
+from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
 from kvlaw.spec.trace import Trace, TraceError
 
 if TYPE_CHECKING:
@@ -23,78 +23,10 @@ if TYPE_CHECKING:
     from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.result import CheckResult
+    from kvlaw.conformance.store import Stored
     from kvlaw.reference.oracle import Profile
 
-UNUSABLE, INCOMPLETE = 3, 4
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
-
-
-class UnusableTargetError(click.ClickException):
-    """The target could not be run (exit code 3)."""
-
-    exit_code = UNUSABLE
-
-    def show(self, file: Any = None) -> None:
-        """Print the reason."""
-        errors.print(f"the target could not be run: {self.message}", style="red", markup=False, soft_wrap=True)
-
-
-@frozen
-class Chosen:
-    """What the options say of a target: ``--set`` and ``--map``."""
-
-    settings: dict[str, Any]
-    mapping: dict[str, str]
-
-    def open(self, target: str) -> "Opened":
-        """Open a target, or end with the message that says why it cannot be."""
-        from kvlaw.conformance.opening import SettingError, open_any
-        from kvlaw.conformance.subjects.errors import TargetError
-
-        try:
-            return open_any(target, self.settings, self.mapping)
-        except SettingError as error:
-            raise click.UsageError(str(error)) from None
-        except TargetError as error:
-            raise UnusableTargetError(str(error)) from None
-
-
-def with_target_options(command: Any) -> Any:
-    """Add ``--set`` and ``--map``."""
-    mapping = click.option(
-        "--map",
-        "mapping",
-        multiple=True,
-        metavar="OURS=THEIRS",
-        help="Pass a configuration field under another name, as in --map window=max_size. May be repeated.",
-    )
-    settings = click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Fix a configuration field (window=8) or an option of the target (clone=from_state). May be repeated.",
-    )
-    return settings(mapping(command))
-
-
-def _chosen(settings: tuple[str, ...], mapping: tuple[str, ...]) -> Chosen:
-    named = _pairs(mapping, "--map", "window=max_size")
-    return Chosen(_pairs(settings, "--set", "window=8"), {name: str(value) for name, value in named.items()})
-
-
-def _pairs(items: tuple[str, ...], option: str, example: str) -> dict[str, Any]:
-    pairs: dict[str, Any] = {}
-    for item in items:
-        name, equals, value = item.partition("=")
-        if not equals or not name or not value:
-            raise click.UsageError(f"{option} {item!r}: write NAME=VALUE, as in {option} {example}")
-        if name in pairs:
-            raise click.UsageError(f"{option} {name} is given twice")
-        number = value.removeprefix("-").isdecimal() and value.isascii()
-        pairs[name] = int(value) if number else {"true": True, "false": False}.get(value, value)
-    return pairs
+INCOMPLETE = 4
 
 
 profile_option = click.option(
@@ -138,7 +70,7 @@ def check(**arguments: Any) -> None:
       fault:NAME            a planted fault (kvlaw faults lists them)
     """
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
-    _check(**arguments, chosen=_chosen(settings, mapping))
+    _check(**arguments, chosen=chosen_by(settings, mapping))
 
 
 def _check(
@@ -233,7 +165,7 @@ def try_(**arguments: Any) -> None:
     claims: refused, ok, a number (the answer), sees, order, fetches, holds, mask, offset, columns, size, can_trim
     """
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
-    _try(**arguments, chosen=_chosen(settings, mapping))
+    _try(**arguments, chosen=chosen_by(settings, mapping))
 
 
 def _try(*, trace: str, target: str, profile: "Profile", chosen: Chosen) -> None:
@@ -247,7 +179,7 @@ def _try(*, trace: str, target: str, profile: "Profile", chosen: Chosen) -> None
     opened = chosen.open(target)
     steps = _walk(opened, written.trace, profile)
     broken = unkept(written, steps)
-    _show_steps(written.trace, steps, opened.name)
+    _show_steps(written.trace, steps, opened.name.split()[0])
     for claim in broken:
         line = f"claim not kept: {claim.call} -> {claim.claimed}; seen: {claim.seen}"
         console.print(line, style="red", markup=False, soft_wrap=True)
@@ -285,7 +217,7 @@ def _show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
 def replay(**arguments: Any) -> None:
     """Replay stored failures, by file or id (the block of a failure names it)."""
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
-    _replay(**arguments, chosen=_chosen(settings, mapping))
+    _replay(**arguments, chosen=chosen_by(settings, mapping))
 
 
 def _replay(*, names: tuple[str, ...], all_: bool, target: str | None, profile: "Profile", chosen: Chosen) -> None:
@@ -293,28 +225,38 @@ def _replay(*, names: tuple[str, ...], all_: bool, target: str | None, profile: 
     if not stored:
         raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
     failing = 0
-    for identity, stored_target, trace in stored:
-        name = target or stored_target
-        if not name:
-            raise click.UsageError(f"{identity}: the file names no target; use --target")
-        opened = chosen.open(name)
-        steps = _walk(opened, trace, profile)
-        console.print(f"{identity} on {opened.name}", style="bold", markup=False)
-        _show_steps(trace, steps, opened.name)
+    for item in stored:
+        opened = _opened_again(item, target, chosen)
+        steps = _walk(opened, item.trace, profile)
+        console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
+        _show_steps(item.trace, steps, "the target")
         failing += any(s.divergences for s in steps)
     console.print(f"{failing} of {len(stored)} {'fails' if failing == 1 else 'fail'}")
     sys.exit(1 if failing else 0)
 
 
-def _stored(names: tuple[str, ...], *, all_: bool) -> Iterator[tuple[str, str, Trace]]:
+def _opened_again(item: "Stored", target: str | None, chosen: Chosen) -> "Opened":
+    """Open the target of a stored failure, made as it was then, or another one; options that are given win."""
+    if target:
+        return chosen.open(target)
+    if not item.words:
+        raise click.UsageError(f"{item.id}: the file names no target; use --target")
+    name, *words = item.words
+    then = chosen_by(
+        tuple(word for option, word in pairwise(words) if option == "--set"),
+        tuple(word for option, word in pairwise(words) if option == "--map"),
+    )
+    return Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+
+
+def _stored(names: tuple[str, ...], *, all_: bool) -> "Iterator[Stored]":
     from kvlaw.conformance.store import all_stored, find, load
 
     try:
         for path in all_stored() if all_ else [find(name) for name in names]:
-            item = load(path)
-            yield item.id, item.target, item.trace
+            yield load(path)
     except TraceError as error:
         raise click.UsageError(str(error)) from None
 
 
-__all__ = ["Chosen", "check", "errors", "replay", "try_"]
+__all__ = ["check", "replay", "try_"]

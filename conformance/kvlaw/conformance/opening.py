@@ -7,6 +7,7 @@ configuration (``window=8``) are fixed in every trace, the others are options of
 """
 
 import inspect
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +29,10 @@ class SettingError(ValueError):
 
 @frozen
 class Opened:
-    """A target that can be checked: under its name, with the kinds that it serves and the fields that are fixed."""
+    """A target that can be checked: under its name, with the kinds that it serves and the fields that are fixed.
+
+    The name has the options by which the target was made, as on the command line.
+    """
 
     name: str
     subject: Subject
@@ -44,7 +48,13 @@ def open_any(target: Any, settings: Mapping[str, Any] = NOTHING, mapping: Mappin
     named = _named(target) if isinstance(target, str) else name_of(target)
     subject, kinds = _subject(target, named, options, mapping)
     fixed = _policed(named, subject, fixed)
-    return Opened(named, subject, _fitting(named, kinds, kind, fixed), fixed)
+    options = {**options, "kind": kind} if kind is not None and named.startswith("py:") else options
+    words = [named, *_words("--set", options), *_words("--map", mapping)]
+    return Opened(" ".join(words), subject, _fitting(named, kinds, kind, fixed), fixed)
+
+
+def _words(option: str, pairs: Mapping[str, Any]) -> list[str]:
+    return [f"{option} {shlex.quote(f'{name}={value}')}" for name, value in pairs.items()]
 
 
 def _kind(options: dict[str, str], target: Any) -> Kind | None:

@@ -61,8 +61,10 @@ def _who(stamper: Stamper, answer: Bits, row: int, head: int) -> str:
     owner = stamper.owners("values").get(_folded(answer, stamper).tobytes())
     if owner is None:
         return "no single token's value"
-    right = (owner.row, owner.head) == (row, head // stamper.config.groups)
-    return f"t{owner.token}" if right else f"t{owner.token} of row {owner.row}, KV head {owner.head}"
+    if owner.row != row:
+        return f"t{owner.token} of row {owner.row}"
+    own = owner.head == head // stamper.config.groups
+    return f"t{owner.token}" if own else f"t{owner.token} of KV head {owner.head}"
 
 
 def _folded(output: Bits, stamper: Stamper) -> Bits:

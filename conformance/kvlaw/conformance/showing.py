@@ -65,7 +65,8 @@ class Showing:
         if read is not None:
             self._compute(exchange, read)
         same, foretold = self._handed_same(exchange), self._foretold(exchange, read)
-        return Shown(observation, read, dense, after, same, probes, foretold=foretold)
+        counted = exchange.asked is not None and self.stamper.counts(exchange.asked.turn)
+        return Shown(observation, read, dense, after, same, probes, counted, foretold=foretold)
 
     def _reads(self, decoder: Decoder, exchange: Exchange) -> tuple[ReadRecord | None, Columns | None]:
         view = exchange.observation.read

@@ -239,6 +239,10 @@ class Stamper:
         probe = PROBES[(head % self.config.groups + turn) % len(PROBES)]
         return "pointer" if self.grid and probe != "census" else probe  # a grid has no room for levels
 
+    def counts(self, turn: int) -> bool:
+        """Say whether one of the query heads asks for the census at a given turn."""
+        return any(self.probe(head, turn) == "census" for head in range(self.config.groups))
+
     def queries(self, pointers: Ids, turn: int, seed: int = 0) -> Bits:
         """Make queries ``[B, H, L, D]``; ``pointers[i]`` is the id that query i's pointer probes ask for."""
         c = self.config

@@ -1,10 +1,13 @@
 """The failure store: every failing trace a check finds, as a JSON file that ``kvlaw replay`` reads.
 
-Files stand in ``.kvlaw/failures`` of the working folder, named by the failure's id.  They are written completely or not
-at all, and read with the same care as any trace.
+Files stand in ``.kvlaw/failures`` of the working folder, named by the failure's id. They are written completely or not
+at all, and read with the same care as any trace. ``target`` says on what it was found, with the options of the command
+line by which the target was made.
 """
 
 import json
+import os
+import shlex
 from pathlib import Path
 
 from attrs import frozen
@@ -24,6 +27,11 @@ class Stored:
     clause: str
     trace: Trace
 
+    @property
+    def words(self) -> list[str]:
+        """The target and its options, as words of a command line."""
+        return shlex.split(self.target)
+
 
 def save(failure: Failure, folder: Path = FOLDER) -> Path:
     """Write a failure; an older file of the same id is replaced."""
@@ -37,7 +45,7 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
         "expect": failure.clause,
         "note": note,
     }
-    partial = path.with_suffix(".partial")
+    partial = path.with_suffix(f".{os.getpid()}.partial")  # pytest workers may find the same failure
     partial.write_text(json.dumps(data, indent=1) + "\n")
     partial.replace(path)
     return path

@@ -16,6 +16,10 @@ from kvlaw.conformance.guard import ShowingError, show
 from kvlaw.conformance.interface import UNSHOWN, Adapter, NonsenseError, Unshown
 from kvlaw.spec.observations import Bits, Form, MaskView, Observation, Payload, ReadView, StateView, join_codes
 
+_MASKING = frozenset({"mask", "attend", "phases", "lists"})
+"""A cache with one of these sees to its masks by itself, shown or not, or has several windows; the fetch of another is
+judged as it is (chapter 7)."""
+
 
 @frozen
 class Views:
@@ -37,7 +41,20 @@ class Views:
         values = self.columns("the fetched values", parts[1]) if parts else None
         form: Form = "affine" if parts and self.is_codes(parts[0]) else "dense"
         answer = None if output is None else self.tensor("the output", output)
-        return ReadView(keys, values, None if mask is UNSHOWN else self.mask(mask), answer, form)
+        if mask is not UNSHOWN:
+            return ReadView(keys, values, self.mask(mask), answer, form)
+        return ReadView(keys, values, self._by_the_fetch(keys, payload), answer, form)
+
+    def _by_the_fetch(self, keys: Bits | None, payload: Payload) -> MaskView | None:
+        """Mask the fetch of a cache without masks: a query sees what is not later, in a ring its newest W of that."""
+        if keys is None or keys.ndim != 4 or _MASKING & self.adapter.capabilities:  # [B, Hkv, S, D]
+            return None
+        length, width, window = int(payload.queries.shape[2]), int(keys.shape[2]), self.adapter.config.window
+        if length == 1:
+            return MaskView("none")
+        own: npt.NDArray[np.int64] = np.arange(width - length, width)[:, None]
+        column: npt.NDArray[np.int64] = np.arange(width)[None]
+        return MaskView("array", (column <= own) & (column > own - (window or width)))
 
     def _attended(self, read: Any, payload: Payload, parts: Sequence[Any], mask: Any) -> Any:
         """Attend; an attention that fails because the mask does not fit is shown by the mask itself (MASK-1)."""
@@ -98,6 +115,11 @@ class Views:
             name: np.array(array) if isinstance(array, int | float) else show(name, self.adapter.bits, array)
             for name, array in arrays.items()
         }
+
+    def masks(self, masks: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+        """Copy handed-out masks."""
+        shown = {name: self.mask(mask).array for name, mask in masks.items()}
+        return {name: array for name, array in shown.items() if array is not None}
 
     def layers(self, caches: Sequence[Any], reads: Sequence[ReadView | None]) -> Observation:
         """Show a list of layers, with the reads that they made."""

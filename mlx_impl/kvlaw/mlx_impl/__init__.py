@@ -1,6 +1,6 @@
 """KV caches for MLX that keep the law: growing (``FullCache``) and sliding-window (``RingCache``), composed of parts.
 
-* ``geometry``: where positions stand, in host integers; every append is a plan;
+* ``geometry``: where positions stand, in host integers; every append is a plan; ``plans`` remembers them;
 * ``planes``: the arrays, moved by plans;
 * ``masks``: which columns a query sees, built once per position and leased;
 * ``reads``: what an append returns, ready to be attended;

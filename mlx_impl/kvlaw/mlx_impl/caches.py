@@ -17,10 +17,11 @@ import mlx.core as mx
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import CountError
 from kvlaw.mlx_impl.evaluate import evaluate
-from kvlaw.mlx_impl.geometry import Plan, decode_plan, window_plan
+from kvlaw.mlx_impl.geometry import Plan
 from kvlaw.mlx_impl.inputs import Layout, admit
 from kvlaw.mlx_impl.masks import Lease, Mask, decode_mask, hand_out, window_mask
 from kvlaw.mlx_impl.planes import Keys, Planes, Values
+from kvlaw.mlx_impl.plans import decode_plan, window_plan
 from kvlaw.mlx_impl.reads import KnownRead, Read
 from kvlaw.mlx_impl.standing import Standing
 from kvlaw.spec.cite import clause

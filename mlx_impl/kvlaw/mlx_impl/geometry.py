@@ -7,11 +7,10 @@ with a ``Plan``: which columns to keep, how many to add, where to write, what to
 ``FullGeometry`` grows for ever in steps of 256 columns.  ``RingGeometry`` keeps the newest ``window`` positions, the
 first ``sinks`` of all positions pinned at columns ``[0, sinks)`` (geometry.md sections 1, 3, 6 and 7).
 
-``decode_plan`` and ``window_plan`` remember the last plans, so layers that stand at the same place share one.
+``plans`` remembers plans, so that layers that stand at the same place share one.
 """
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
 
 import attrs
 
@@ -290,18 +289,6 @@ class RingGeometry(Geometry):
             raise TrimError(f"bypass trim of {count}", left, "TRIM-12")
         columns = self.columns - count
         return self._after(-count, columns, columns, rotated=False, block=self.block - count) if count else self
-
-
-@lru_cache(maxsize=256)
-def decode_plan(geometry: Geometry) -> Plan:
-    """Return the plan of a decode at ``geometry``, shared by all layers that stand there."""
-    return geometry.append_in_place()
-
-
-@lru_cache(maxsize=256)
-def window_plan(geometry: Geometry, length: int) -> Plan:
-    """Return the plan of a window of ``length`` positions at ``geometry``, shared by all layers that stand there."""
-    return geometry.append_block(length)
 
 
 def columns_index(start: int, stop: int) -> Index:

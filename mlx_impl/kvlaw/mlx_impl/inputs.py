@@ -4,6 +4,7 @@ The first append fixes a cache's ``Layout``; later ones must agree with it in al
 ``fits_decode`` and ``fits_window`` are the hot path, a handful of comparisons; ``admit`` finds the reason of a refusal.
 """
 
+from functools import lru_cache
 from typing import cast
 
 import attrs
@@ -88,6 +89,12 @@ class Layout:
         return f"{shapes} of {self.dtype}"
 
 
+@lru_cache(maxsize=64)
+def _layout(batch: int, heads: int, key_dim: int, value_dim: int, dtype: mx.Dtype) -> Layout:
+    """Return one layout for all caches that hold the like: the layers of a model then compare with the same object."""
+    return Layout(batch, heads, key_dim, value_dim, dtype)
+
+
 @clause("ERR-2", "ERR-3", "ERR-4")
 def admit(keys: object, values: object, layout: Layout | None, *, decode: bool = False) -> Layout:
     """Return the layout of the arrays of an append, which is ``layout`` if there is one.
@@ -106,7 +113,7 @@ def admit(keys: object, values: object, layout: Layout | None, *, decode: bool =
         raise ShapeError(f"keys {ours}, values {theirs}", "B, H and L must agree", "ERR-2")
     if decode and ours[2] != 1:
         raise ShapeError(f"a decode of {ours[2]} positions", "a decode appends exactly 1 per row", "ERR-4")
-    found = Layout(ours[0], ours[1], ours[3], theirs[3], keys.dtype)
+    found = _layout(ours[0], ours[1], ours[3], theirs[3], keys.dtype)
     return found if layout is None else _agree(found, layout)
 
 

@@ -15,6 +15,7 @@ import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.geometry import Geometry
+from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.spec.cite import clause
 
 
@@ -120,7 +121,7 @@ def meaning_of(mask: Mask) -> Meaning:
     return "decode" if mask is None else "causal"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=REMEMBERED)
 @clause("MASK-2", "MASK-5", "MASK-6", "MASK-11")
 def decode_shape(geometry: Geometry, window: int | None, as_array: bool) -> Shape:
     """Decide on the mask of a decode."""
@@ -131,7 +132,7 @@ def decode_shape(geometry: Geometry, window: int | None, as_array: bool) -> Shap
     return DecodeShape(width, 0, width) if as_array else None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=REMEMBERED)
 @clause("MASK-3", "MASK-5", "MASK-7", "MASK-11")
 def window_shape(geometry: Geometry, length: int, window: int | None, as_array: bool) -> Shape:
     """Decide on the mask of a window."""

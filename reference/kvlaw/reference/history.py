@@ -67,12 +67,15 @@ def sees(query: int, key: int, window: int | None, sinks: int = 0) -> bool:
 
 def sight(row: Row, query: int, window: int | None, sinks: int = 0) -> Sight:
     """List what the query at position ``query`` of ``row`` sees."""
-    allowed = tuple(t for p, t in enumerate(row.tokens[: query + 1]) if sees(query, p, window, sinks))
+    seen = [p for p in _candidates(query, window, sinks) if sees(query, p, window, sinks)]
+    allowed = tuple(row.tokens[p] for p in seen)
     if row.floor == 0:
         return Sight(allowed, allowed)
-    required = tuple(
-        t
-        for p, t in enumerate(row.tokens[: query + 1])
-        if sees(query, p, window, sinks) and (p >= row.floor or p < sinks)
-    )
+    required = tuple(row.tokens[p] for p in seen if p >= row.floor or p < sinks)
     return Sight(required, allowed)
+
+
+def _candidates(query: int, window: int | None, sinks: int) -> list[int]:
+    """List the positions worth asking about, in order: the pinned ones and those nearer than the window."""
+    nearest = 0 if window is None else max(0, query - window + 1)
+    return [*range(min(sinks, nearest)), *range(nearest, query + 1)]

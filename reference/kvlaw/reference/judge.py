@@ -128,7 +128,9 @@ class Judge:
             Expected("sights", shows.sights, cited),
             Expected("mask_width", len(shows.sights), ("MASK-1",)),
             Expected("foretold", shows.sights, ("MASK-12",)),
-            Expected("probes", None, probe_clauses(model, call, phase)),
+            Expected(
+                "probes", None, (*probe_clauses(model, call, phase), *(("VIS-10",) if self.config.batch > 1 else ()))
+            ),
             *([Expected("form", shows.form, form_clauses(model, after))] if model.layer.bits else []),
             *layout_only(mask, Expected("order", shows.order, ("VIS-7",))),
         )

@@ -59,6 +59,11 @@ class Kill:
     found: Trace | None = field(default=None, repr=False)
 
     @property
+    def told(self) -> str:
+        """Tell in a few words what was settled last."""
+        return f"mutant {self.name}"
+
+    @property
     def word(self) -> Literal["killed", "equivalent", "survived", "wrongly listed"]:
         """Say what came of it in one word; the last two are failures."""
         if self.reason:

@@ -193,3 +193,13 @@ class OneMaskForAllLengths(Cache):
         if phase == "window" and window is None and not array and self.offset > length:
             mask = known.setdefault(length, mask if isinstance(mask, str) else "causal")
         return mask
+
+
+@fault("one-bound-for-all-queries", breaks="MASK-4", trace="full ; window 3 w=2")
+class OneBoundForAllQueries(WrongCache):
+    """A window argument bounds all queries of a window where it bounds the first."""
+
+    def sees(self, length: int, phase: Phase, query: int, column: int, window: int | None) -> bool:
+        if self.ring is not None or window is None:
+            return super().sees(length, phase, query, column, window)
+        return max(0, self.offset - window + 1) <= column <= self.offset + query

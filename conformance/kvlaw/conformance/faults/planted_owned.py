@@ -195,3 +195,19 @@ class ResetKeepsItsColumns(Cache):
         if held is not None and isinstance(self.state, index.Ring):
             self.planes = held.each(np.zeros_like)
             self.state = evolve(self.state, columns=min(held.keys.shape[2], self.state.window))
+
+
+@fault("writes-with-the-next-append", breaks="OWN-8", trace="full poison ; decode x2", report="B67")
+class WritesWithTheNextAppend(WrongCache):
+    """A decode is read at once, but its arrays are written only when the next append comes."""
+
+    pending: Asked | None = None
+
+    def act(self, asked: Asked) -> Read:
+        late, self.pending = self.pending, None
+        if late is not None and self.planes is not None:
+            at = self.write_index - 1
+            self.planes = self.planes.written(at, Planes(late.keys, late.values))
+        read = super().act(asked)
+        self.pending = asked if asked.phase == "decode" and self.ring is None else None
+        return read

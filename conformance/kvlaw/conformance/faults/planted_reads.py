@@ -153,3 +153,12 @@ class FetchesWhenAsked(ReferenceAdapter):
             object.__setattr__(read, "keys", cache.planes.keys[:, :, :width].copy())
             object.__setattr__(read, "values", cache.planes.values[:, :, :width].copy())
         return super().fetched(read)
+
+
+@fault("attends-for-row-0", breaks="READ-3", trace="full batch=2 ; decode", report="B58")
+class AttendsForRow0(Read):
+    """Attention is worked out for the first row and handed to all."""
+
+    def attend(self, queries: Bits, scale: float) -> Bits:
+        output = super().attend(queries, scale)
+        return np.repeat(output[:1], len(output), 0)

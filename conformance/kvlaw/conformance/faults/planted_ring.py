@@ -252,3 +252,12 @@ class RotatesRow0Only(WrongCache):
         keys, values = (np.concatenate([keys[:1], held.keys[1:]]), np.concatenate([values[:1], held.values[1:]]))
         self.planes = Planes(keys, values)
         return evolve(read, keys=keys, values=values)
+
+
+@fault("drops-its-sinks-with-the-overshoot", breaks="RING-12", trace="ring window=2 sinks=1 ; window 3 ; decode")
+class DropsItsSinks(RingFault):
+    """The decode after an oversized window drops the overshoot from column 0 on, the pinned positions first."""
+
+    def bent(self, ring: index.Ring, plan: AnyPlan, phase: Phase) -> AnyPlan:
+        over = index.overshoot(ring)
+        return evolve(plan, keep=tuple(range(over, ring.columns))) if phase == "decode" and over else plan

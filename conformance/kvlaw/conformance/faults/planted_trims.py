@@ -140,6 +140,34 @@ class BypassAfterADecode(Cache):
         self.planes = self.planes and self.planes.kept(tuple(range(end)))
 
 
+@fault(
+    "bypass-does-not-count-down",
+    breaks="TRIM-12",
+    profile="layout",
+    trace="ring window=3 ; window 2 ; window 1 ; trim 1 bypass x2",
+)
+class BypassDoesNotCountDown(Cache):
+    """A second bypass trim may cut as much as the first, into the history before the window."""
+
+    def _cut(self, count: int, ring: index.Ring) -> None:
+        super()._cut(count, ring)
+        self.state = evolve(self.state, block=ring.block)
+
+
+@fault(
+    "bypass-only-once",
+    breaks="TRIM-11",
+    profile="layout",
+    trace="ring window=2 ; window 2 ; trim 1 bypass x2",
+)
+class BypassOnlyOnce(Cache):
+    """Only one bypass trim may follow a window, also when it cut less than the window."""
+
+    def _cut(self, count: int, ring: index.Ring) -> None:
+        super()._cut(count, ring)
+        self.state = evolve(self.state, block=0)
+
+
 @fault("trimmed-tokens-come-back", breaks="TRIM-8", trace="full ; window 2 ; trim 1 ; decode", report="B79")
 class TrimmedTokensComeBack(Cache):
     """A trim lowers the offset of a growing cache, and the next fetch takes all columns ever written."""
@@ -181,7 +209,10 @@ class ForgetsTheValuesTail(WrongCache):
 
 
 @fault(
-    "cannot-write-after-trim-to-zero", breaks="TRIM-8", trace="ring window=3 ; window 2 ; trim 2 ; decode", report="B18"
+    "shows-what-it-trimmed-to-nothing",
+    breaks="TRIM-8",
+    trace="ring window=3 ; window 2 ; trim 2 ; decode",
+    report="B18",
 )
 class KeepsActiveAfterTrimToZero(Cache):
     """A ring trimmed to nothing keeps showing as many columns as it had."""
@@ -196,3 +227,15 @@ class KeepsActiveAfterTrimToZero(Cache):
         plan = super().plan(phase, length)
         shown, self.shown = self.shown, 0
         return evolve(plan, fetch=tuple(range(max(len(plan.fetch), shown)))) if phase == "decode" else plan
+
+
+@fault("trims-down-to-its-sinks", breaks="TRIM-8", trace="ring window=3 sinks=2 ; window 2 ; trim 1 ; decode")
+class TrimsDownToItsSinks(Cache):
+    """A trim never moves the write index of a ring below its sinks, also where these are the newest positions."""
+
+    def trim(self, count: int, bypass: bool = False) -> int:
+        pinned = min(self.layer.sinks, self.write_index)
+        dropped = super().trim(count, bypass)
+        if isinstance(self.state, index.Ring) and not bypass:
+            self.state = evolve(self.state, write_index=max(pinned, self.state.write_index))
+        return dropped

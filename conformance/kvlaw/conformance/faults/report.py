@@ -30,6 +30,11 @@ class Row:
     catch: Catch
     problem: str = ""
 
+    @property
+    def told(self) -> str:
+        """Tell in a few words what was settled last."""
+        return f"planted fault {self.fault.name}"
+
 
 @frozen
 class FaultReport:

@@ -5,10 +5,9 @@ from typing import Any, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from kvlaw.conformance.machines.base import LockstepMachine
-from kvlaw.conformance.machines.policies import layers as layers_of
+from kvlaw.conformance.machines.list_rules import ListRules
 from kvlaw.reference.model import Model
-from kvlaw.reference.oracle import Layers, ReadModel
+from kvlaw.reference.oracle import ReadModel
 from kvlaw.spec.calls import (
     MALFORMED,
     AppendDecode,
@@ -21,16 +20,13 @@ from kvlaw.spec.calls import (
     FetchDense,
     LookAt,
     MakeMask,
-    OpenList,
     Reset,
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import LayerSpec, Start
+from kvlaw.spec.config import Start
 
 data_ = st.data()
-_LIST_ACTS = ("decode", "window", "window", "known", "trim", "trim", "clone", "reset", "look", "spoilt")
-_acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
 _SPOILT_ALWAYS = ("rank", "lengths", "empty")
 
 
@@ -50,7 +46,7 @@ def arguments(window: int | None, *, narrow: bool) -> list[int | None]:
     return [None, None, window, window + 1, *([w for w in (1, window - 1) if 1 <= w < window] if narrow else [])]
 
 
-class ContractMachine(LockstepMachine):
+class ContractMachine(ListRules):
     """Calls anything at any time."""
 
     optional = (
@@ -173,15 +169,14 @@ class ContractMachine(LockstepMachine):
         left = self.model.max_append
         return left if isinstance(left, int) and left <= 300 and not self.model.lenient else 0
 
-    @precondition(
-        lambda self: not self.over and "far" in self.used and self.config.window is None and self.model.offset < 300
-    )
+    @precondition(lambda self: not self.over and "far" in self.used and self.model.offset < 300)
     @rule(data=data_)
     def far(self, data: st.DataObject) -> None:
-        """Bring a growing cache to an allocation boundary."""
-        start = self.config.start
+        """Bring a cache to an allocation boundary; a ring far past it, where one that stores more must make room."""
+        window, start = self.config.window, self.config.start
         near = (start - 1, start, start + 1) if isinstance(start, int) and start > 100 else ()
-        edge = data.draw(st.sampled_from((255, 256, 257, 512, *near)))
+        edges = (255, 256, 257, 512) if window is None else (257, 512, window + 257)
+        edge = data.draw(st.sampled_from((*edges, *near)))
         if edge > self.model.offset:
             self.do(AppendWindow(length=edge - self.model.offset, unread=True))
             self.fired("far")
@@ -219,7 +214,7 @@ class ContractMachine(LockstepMachine):
         counts: list[int | float] = [0, 1, 2, offset, offset + 1, max(0, offset - 1)]
         start = self.thing(name).layer.start
         counts += [offset - start, offset - start + 1] if isinstance(start, int) and offset > start else []
-        counts += [-1, -2] if "odd" in self.used else []
+        counts += [-1, -1, -2, -2] if "odd" in self.used else []
         counts += [1.5] if "odd" in self.used and self.layout else []
         bypass = "bypass" in self.used and "bypass" in self.can and data.draw(st.booleans())
         self.do(Trim(n=data.draw(st.sampled_from(counts)), bypass=bypass, on=name))
@@ -325,63 +320,6 @@ class ContractMachine(LockstepMachine):
         """Pass a window argument below 1."""
         self.do(AppendWindow(length=2, window=data.draw(st.sampled_from((0, -1))), on=self.on(data)))
         self.fired("odd_argument")
-
-    # Lists of layers.
-
-    @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self._lists())
-    @rule(data=data_, acts=_acts)
-    def open_list(self, data: st.DataObject, acts: list[str]) -> None:
-        """Open a list of layers with windows of their own, and use it."""
-        full, rings = LayerSpec("full"), tuple(LayerSpec("ring", window) for window in (2, 3, 4))
-        one_kind = (full,) if self.kind == "full" else rings
-        policies = self.policies if self.config.bits else ()
-        layer = layers_of(policies, (full, full, *rings) if self.both_kinds else one_kind, self.config)
-        layers = data.draw(st.lists(layer, min_size=2, max_size=3))
-        name = f"l{len(self.calls)}"
-        self.do(OpenList(layers=tuple(layers), as_=name))
-        self.act(data, name, ["window", *acts])
-        self.fired("open_list")
-
-    @property
-    def both_kinds(self) -> bool:
-        """The target builds growing caches and rings, so that lists can mix them."""
-        return self.layout or len(getattr(self.session.subject, "kinds", ())) > 1
-
-    def _lists(self) -> list[str]:
-        return [n for n, x in self.run_.oracle.world.items() if isinstance(x, Layers)]
-
-    @precondition(lambda self: not self.over and bool(self._lists()))
-    @rule(data=data_, acts=_acts)
-    def on_list(self, data: st.DataObject, acts: list[str]) -> None:
-        """Act on a list, some times in a row: all layers or none."""
-        name = data.draw(st.sampled_from(self._lists()))
-        self.act(data, name, acts)
-        self.fired("on_list")
-
-    def act(self, data: st.DataObject, name: str, acts: list[str]) -> None:
-        """Act on a list, some times in a row, until the trace is over."""
-        for act in acts:
-            if not self.over:
-                self._act(data, name, act)
-
-    def _act(self, data: st.DataObject, name: str, act: str) -> None:
-        offset = cast("Layers", self.run_.oracle.world[name]).offset
-        if act == "decode":
-            self.do(AppendDecode(on=name))
-        elif act == "window":
-            self.do(AppendWindow(on=name, length=data.draw(st.integers(1, 5))))
-        elif act == "known" and "known" in self.can:
-            self.do(AppendKnown(on=name, length=data.draw(st.integers(1, 4))))
-        elif act == "trim" and "trim" in self.can:
-            self.do(Trim(on=name, n=data.draw(st.sampled_from((0, 1, 2, offset, offset + 1)))))
-        elif act == "clone" and "clone" in self.can and len(self.run_.oracle.world) < 8:  # a small world
-            self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
-        elif act == "reset" and "reset" in self.can:
-            self.do(Reset(on=name))
-        elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
-            self.do(AppendWindow(on=name, length=2, malformed="heads"))
-        else:
-            self.do(LookAt(on=name))
 
 
 __all__ = ["ContractMachine", "arguments", "lengths"]

@@ -75,11 +75,14 @@ class ProtocolMachine(LockstepMachine):
     @precondition(
         lambda self: not self.over and "prefix" in self.used and "clone" in self.can and len(self.run_.oracle.world) < 6
     )
-    @rule(count=st.integers(1, 4))
-    def reuse_prefix(self, count: int) -> None:
-        """Let a clone go its own way, then go on with the source."""
+    @rule(count=st.integers(1, 4), cut=st.integers(0, 2))
+    def reuse_prefix(self, count: int, cut: int) -> None:
+        """Let a clone go its own way, then go on with the source; the source may be cut and written again first."""
         name = f"c{len(self.calls) + 1}"
         self.do(Clone(as_=name))
+        if not self.over and 0 < cut <= self.model.offset and "trim" in self.can and self.room > -2:
+            self.do(Trim(n=cut))
+            self.do(AppendDecode(**self.passing))
         self.do(AppendWindow(length=count, on=name, **self.passing))
         self.do(AppendDecode(**self.passing))
         self.do(AppendDecode(on=name, **self.passing))

@@ -45,7 +45,7 @@ def failure_block(failure: Failure, steps: tuple[Step, ...]) -> RenderableType:
         *[Text(f"{'swept' if i == 0 else '':8}{told}") for i, told in enumerate(failure.seen)],
         *_law(clause),
         *([Text(f"also    {others}", style="dim")] if others else []),
-        Text(f"replay  kvlaw replay {failure.id} --target '{failure.target}'", style="cyan"),
+        Text(f"replay  kvlaw replay {failure.id}", style="cyan"),
         Text(f"read    kvlaw spec show {failure.clause}", style="cyan"),
     ]
     title = f"[bold red]{failure.clause}[/]  {escape(clause.title)}  [dim]{clause.level}[/]"

@@ -1,0 +1,85 @@
+"""The options by which the command line names a target: ``--set``, ``--map``, and what comes of them."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from kvlaw.conformance.opening import Opened
+
+UNUSABLE = 3
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+class UnusableTargetError(click.ClickException):
+    """The target could not be run (exit code 3)."""
+
+    exit_code = UNUSABLE
+
+    def show(self, file: Any = None) -> None:
+        """Print the reason."""
+        errors.print(f"the target could not be run: {self.message}", style="red", markup=False, soft_wrap=True)
+
+
+@frozen
+class Chosen:
+    """What the options say of a target: ``--set`` and ``--map``."""
+
+    settings: dict[str, Any]
+    mapping: dict[str, str]
+
+    def open(self, target: str) -> "Opened":
+        """Open a target, or end with the message that says why it cannot be."""
+        from kvlaw.conformance.opening import SettingError, open_any
+        from kvlaw.conformance.subjects.errors import TargetError
+
+        try:
+            return open_any(target, self.settings, self.mapping)
+        except SettingError as error:
+            raise click.UsageError(str(error)) from None
+        except TargetError as error:
+            raise UnusableTargetError(str(error)) from None
+
+
+def with_target_options(command: Any) -> Any:
+    """Add ``--set`` and ``--map``."""
+    mapping = click.option(
+        "--map",
+        "mapping",
+        multiple=True,
+        metavar="OURS=THEIRS",
+        help="Pass a configuration field under another name, as in --map window=max_size. May be repeated.",
+    )
+    settings = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Fix a configuration field (window=8) or an option of the target (clone=from_state). May be repeated.",
+    )
+    return settings(mapping(command))
+
+
+def chosen_by(settings: tuple[str, ...], mapping: tuple[str, ...]) -> Chosen:
+    """Read ``--set`` and ``--map``; end with a usage error that shows how they are written."""
+    named = _pairs(mapping, "--map", "window=max_size")
+    return Chosen(_pairs(settings, "--set", "window=8"), {name: str(value) for name, value in named.items()})
+
+
+def _pairs(items: tuple[str, ...], option: str, example: str) -> dict[str, Any]:
+    pairs: dict[str, Any] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name or not value:
+            raise click.UsageError(f"{option} {item!r}: write NAME=VALUE, as in {option} {example}")
+        if name in pairs:
+            raise click.UsageError(f"{option} {name} is given twice")
+        number = value.removeprefix("-").isdecimal() and value.isascii()
+        pairs[name] = int(value) if number else {"true": True, "false": False}.get(value, value)
+    return pairs
+
+
+__all__ = ["Chosen", "UnusableTargetError", "chosen_by", "console", "errors", "with_target_options"]

@@ -1,0 +1,75 @@
+"""Rules that make lists of layers and act on them: all layers or none."""
+
+from typing import cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from kvlaw.conformance.machines.base import LockstepMachine
+from kvlaw.conformance.machines.policies import layers as layers_of
+from kvlaw.reference.oracle import Layers
+from kvlaw.spec.calls import AppendDecode, AppendKnown, AppendWindow, Clone, LookAt, OpenList, Reset, Trim
+from kvlaw.spec.config import LayerSpec
+
+data_ = st.data()
+_LIST_ACTS = ("decode", "window", "window", "known", "trim", "trim", "clone", "reset", "look", "spoilt")
+_acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
+
+
+class ListRules(LockstepMachine):
+    """The part of a machine that acts on lists."""
+
+    @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self._lists())
+    @rule(data=data_, acts=_acts)
+    def open_list(self, data: st.DataObject, acts: list[str]) -> None:
+        """Open a list of layers with windows of their own, and use it."""
+        full, rings = LayerSpec("full"), tuple(LayerSpec("ring", window) for window in (2, 3, 4))
+        one_kind = (full,) if self.kind == "full" else rings
+        policies = self.policies if self.config.bits else ()
+        layer = layers_of(policies, (full, full, *rings) if self.both_kinds else one_kind, self.config)
+        layers = data.draw(st.lists(layer, min_size=2, max_size=3))
+        name = f"l{len(self.calls)}"
+        self.do(OpenList(layers=tuple(layers), as_=name))
+        self.act(data, name, ["window", *acts])
+        self.fired("open_list")
+
+    @property
+    def both_kinds(self) -> bool:
+        """The target builds growing caches and rings, so that lists can mix them."""
+        return self.layout or len(getattr(self.session.subject, "kinds", ())) > 1
+
+    def _lists(self) -> list[str]:
+        return [n for n, x in self.run_.oracle.world.items() if isinstance(x, Layers)]
+
+    @precondition(lambda self: not self.over and bool(self._lists()))
+    @rule(data=data_, acts=_acts)
+    def on_list(self, data: st.DataObject, acts: list[str]) -> None:
+        """Act on a list, some times in a row: all layers or none."""
+        name = data.draw(st.sampled_from(self._lists()))
+        self.act(data, name, acts)
+        self.fired("on_list")
+
+    def act(self, data: st.DataObject, name: str, acts: list[str]) -> None:
+        """Act on a list, some times in a row, until the trace is over."""
+        for act in acts:
+            if not self.over:
+                self._act(data, name, act)
+
+    def _act(self, data: st.DataObject, name: str, act: str) -> None:
+        offset = cast("Layers", self.run_.oracle.world[name]).offset
+        if act == "decode":
+            self.do(AppendDecode(on=name))
+        elif act == "window":
+            self.do(AppendWindow(on=name, length=data.draw(st.integers(1, 5))))
+        elif act == "known" and "known" in self.can:
+            self.do(AppendKnown(on=name, length=data.draw(st.integers(1, 4))))
+        elif act == "trim" and "trim" in self.can:
+            self.do(Trim(on=name, n=data.draw(st.sampled_from((0, 1, 2, offset, offset + 1)))))
+        elif act == "clone" and "clone" in self.can and len(self.run_.oracle.world) < 8:  # a small world
+            self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
+        elif act == "reset" and "reset" in self.can:
+            self.do(Reset(on=name))
+        elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
+            self.do(AppendWindow(on=name, length=2, malformed="heads"))
+        else:
+            self.do(LookAt(on=name))

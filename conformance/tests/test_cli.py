@@ -1,0 +1,297 @@
+"""The command line: what users see, exit codes; bad input names the thing and the way out, and is no traceback."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kvlaw.conformance.cli import cli
+
+RING = "ring window=4 ; window 6 ; decode"
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def kvlaw(*arguments: str) -> Result:
+    """Run a command; whatever it prints, it is no traceback."""
+    found = CliRunner().invoke(cli, list(arguments))
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    assert "Traceback" not in found.output
+    return found
+
+
+def flat(found: Result) -> str:
+    return " ".join(found.output.split())
+
+
+# What works.
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("check",), ("try",), ("replay",), ("faults",), ("prove",), ("bench",), ("spec",)]
+)
+def test_every_command_has_help(command: tuple[str, ...]):
+    found = kvlaw(*command, "--help")
+    assert found.exit_code == 0
+    assert "Usage: " in found.output
+    assert len(found.output) > 150
+
+
+def test_a_trace_is_told_step_by_step():
+    found = kvlaw("try", f"{RING} -> sees t4..t7 ; trim 1 -> refused")
+    assert found.exit_code == 0
+    lines = [" ".join(line.split()) for line in found.output.splitlines()]
+    assert "1 window 6 sees t3..t6 sees t3..t6" in lines
+    assert "2 decode sees t7,t4..t6 sees t7,t4..t6" in lines
+    assert "3 trim 1 refused refused" in lines
+
+
+@pytest.mark.parametrize(
+    ("claim", "seen"),
+    [("sees t3..t7", "t7,t4..t6"), ("mask causal", "none"), ("offset 6", "7"), ("refused", "ok"), ("columns 5", "4")],
+)
+def test_a_claim_that_is_not_kept_is_told(claim: str, seen: str):
+    found = kvlaw("try", f"{RING} -> {claim}")
+    assert found.exit_code == 1
+    assert f"claim not kept: decode -> {claim}; seen: {seen}" in found.output
+
+
+def test_a_target_that_diverges_is_told_with_the_clause():
+    Path("wrong.py").write_text(WRONG)
+    found = kvlaw("try", "full ; window 2 ; decode ; decode", "--target", "wrong:Cache", "--set", "array=numpy")
+    assert found.exit_code == 1
+    assert "breaks " in found.output
+    assert "py:wrong:Cache shows" in found.output
+
+
+WRONG = '''
+import numpy as np
+
+
+class Cache:
+    """Forgets its first token with the third."""
+
+    def __init__(self):
+        self.keys, self.values, self.offset = None, None, 0
+
+    def update_and_fetch(self, keys, values):
+        past = () if self.keys is None else (self.keys,), () if self.values is None else (self.values,)
+        self.keys, self.values = np.concatenate([*past[0], keys], 2), np.concatenate([*past[1], values], 2)
+        self.offset += keys.shape[2]
+        if self.offset == 3:
+            self.keys, self.values = self.keys[:, :, 1:], self.values[:, :, 1:]
+        return self.keys, self.values
+'''
+
+
+def check_wrong(*more: str) -> Result:
+    Path("wrong.py").write_text(WRONG)
+    return kvlaw("check", "wrong:Cache", "--set", "array=numpy", "--budget", "quick", *more)
+
+
+def test_a_check_shows_blocks_a_table_a_verdict_and_writes_json():
+    found = check_wrong("--json", "out.json")
+    assert found.exit_code == 1
+    assert "VIOLATIONS  py:wrong:Cache" in found.output
+    assert "seed 0" in found.output
+    told = json.loads(Path("out.json").read_text())
+    assert told["verdict"] == "violations"
+    failed = [i for i, clause in told["clauses"].items() if clause["outcome"] == "fail"]
+    assert "GROW-1" in failed
+    for clause in failed:
+        assert f"─ {clause}  " in found.output
+    assert told["clauses"]["GROW-1"]["traces"][0]["calls"][-1]["call"] in {"decode", "window"}
+
+
+def test_every_line_of_a_failure_block_fits_and_names_tokens():
+    blocks = check_wrong().output.split("╭")[1:]
+    for block in blocks:
+        lines = block.split("╰")[0].splitlines()
+        assert len(lines) <= 40
+        assert " t1" in block or "sees t" in block
+
+
+def test_what_a_check_finds_is_replayed():
+    check_wrong()
+    stored = sorted(p.stem for p in Path(".kvlaw/failures").glob("*.json"))
+    assert stored
+    found = kvlaw("replay", stored[0])
+    assert found.exit_code == 1
+    assert f"{stored[0]} on py:wrong:Cache --set array=numpy" in flat(found)
+    everything = kvlaw("replay", "--all")
+    assert f"{len(stored)} of {len(stored)} fail" in everything.output
+    mended = kvlaw("replay", "--all", "--target", "builtin:oracle")
+    assert (mended.exit_code, mended.output.splitlines()[-1]) == (0, f"0 of {len(stored)} fail")
+
+
+def test_a_right_target_of_few_traces_is_incomplete_and_may_be_allowed():
+    arguments = ("check", "builtin:oracle", "--set", "seed=12345", "--set", "kind=full", "--budget", "quick")
+    found = kvlaw(*arguments)
+    assert found.exit_code == 4
+    assert "INCOMPLETE" in found.output
+    assert "--allow-incomplete" in found.output
+    assert kvlaw(*arguments, "--allow-incomplete").exit_code == 0
+
+
+def test_verbose_lists_every_clause():
+    found = kvlaw("check", "builtin:oracle", "--set", "seed=12345", "--budget", "quick", "-v", "--profile", "layout")
+    assert " VIS-7 " in f" {flat(found)} "
+    assert " RING-14 " in f" {flat(found)} "
+
+
+def test_one_clause_is_shown():
+    found = kvlaw("spec", "show", "trim-4")
+    assert found.exit_code == 0
+    assert "TRIM-4" in found.output
+    assert "can_trim" in found.output
+
+
+# Bad input: the message names the thing and the way out.
+
+BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
+    "an unknown call": (("try", "full ; jump 3"), 2, ["unknown call 'jump'", "decode, window"]),
+    "a missing count": (("try", "full ; trim"), 2, ["'trim'", "n is missing"]),
+    "a claim that is none": (("try", "full ; decode -> looks good"), 2, ["looks good", "sees"]),
+    "an empty trace": (("try", " ; "), 2, ["empty trace", "ring window=8"]),
+    "an unknown kind": (("try", "rang window=4 ; decode"), 2, ["rang", "full, ring"]),
+    "an unknown option": (("try", "ring windows=4 ; decode"), 2, ["windows", "known are"]),
+    "an object that nobody made": (("try", "full ; decode on c7"), 2, ["nothing is called 'c7'", "c0"]),
+    "a call that makes no sense": (("try", "full ; decode as r ; trim 1 on r"), 2, ["'r' is a read", "trim"]),
+    "a window of 0": (("check", "builtin:oracle", "--set", "window=0"), 2, ["window=0", "at least 1"]),
+    "sinks as many as the window": (
+        ("check", "builtin:oracle", "--set", "window=4", "--set", "sinks=4"),
+        2,
+        ["sinks=4", "0 to 3 sinks"],
+    ),
+    "a setting without a value": (("check", "builtin:oracle", "--set", "window"), 2, ["'window'", "NAME=VALUE"]),
+    "a setting given twice": (
+        ("check", "builtin:oracle", "--set", "window=4", "--set", "window=5"),
+        2,
+        ["window is given twice"],
+    ),
+    "a setting that nobody knows": (("check", "builtin:oracle", "--set", "windows=4"), 3, ["'windows'", "it takes"]),
+    "an unknown dtype": (("check", "builtin:oracle", "--set", "dtype=f8"), 2, ["f8", "bf16, f16, f32"]),
+    "a kind that is not served": (
+        ("check", "builtin:mlx_impl.ring", "--set", "kind=full"),
+        2,
+        ["kind=full", "ring only"],
+    ),
+    "a window for a growing cache": (
+        ("check", "builtin:mlx_impl.full", "--set", "window=8"),
+        2,
+        ["window=8", "only a ring has a window"],
+    ),
+    "a map without a name": (("check", "wrong:Cache", "--map", "window"), 2, ["--map 'window'", "window=max_size"]),
+    "an unknown builtin": (
+        ("check", "builtin:mlx_lm.RotatingKvCache"),
+        3,
+        ["builtin:mlx_lm.RotatingKvCache", "did you mean", "RotatingKVCache"],
+    ),
+    "a target without a scheme": (("check", "oracle"), 3, ["'oracle'", "builtin:oracle"]),
+    "a module that is not there": (("check", "py:no.such.module:Cache"), 3, ["no module 'no'", "PYTHONPATH"]),
+    "an attribute that is not there": (("check", "py:json:Cache"), 3, ["json", "'Cache'"]),
+    "a thing that is no cache": (("check", "py:json:dumps"), 3, ["json:dumps"]),
+    "an unknown budget": (("check", "builtin:oracle", "--budget", "all"), 2, ["all", "quick"]),
+    "a seed that is no number": (("check", "builtin:oracle", "--seed", "now"), 2, ["now", "integer"]),
+    "an unknown fault": (("check", "fault:no-such-fault"), 3, ["no-such-fault", "kvlaw faults"]),
+    "an unknown clause": (("spec", "show", "TRIM-99"), 2, ["TRIM-99", "TRIM goes from TRIM-1"]),
+    "an unknown family": (("spec", "show", "TREE-1"), 2, ["TREE-1", "families"]),
+    "nothing to replay": (("replay",), 2, ["name a file or an id", "--all"]),
+    "a failure that is not there": (("replay", "VIS-1-abc"), 2, ["VIS-1-abc", ".kvlaw/failures"]),
+    "few rounds": (("bench", "--rounds", "3"), 2, ["3", "20"]),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input(what: str):
+    arguments, code, words = BAD[what]
+    found = kvlaw(*arguments)
+    assert found.exit_code == code, found.output
+    for word in words:
+        assert word in flat(found), found.output
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"config": {"kind": "ring", "window": 4}, "calls": [{"call": "window", "le', ["no valid JSON", "line 1"]),
+        ('{"config": {"kind": "full"}, "calls": [{"call": "jump"}]}', ["jump", "known are"]),
+        ('{"config": {"kind": "full"}, "calls": [{"call": "decode"}]}', ["names no target", "--target"]),
+        ('{"config": {"kind": "full", "window": "4"}, "calls": []}', ["window", "integer"]),
+    ],
+)
+def test_a_broken_file_is_named(text: str, words: list[str]):
+    Path("case.json").write_text(text)
+    found = kvlaw("replay", "case.json")
+    assert found.exit_code == 2
+    for word in ["case", *words]:
+        assert word in flat(found)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("raise RuntimeError('not today')", ["importing broken failed", "not today"]),
+        ("import sys; sys.exit(3)", ["importing broken failed"]),
+        ("def Cache(: pass", ["importing broken failed", "SyntaxError"]),
+        ("class Cache:\n    def __init__(self): raise ValueError('no memory')", ["building", "no memory"]),
+        ("class Cache:\n    def __init__(self, size): pass", ["'size'", "--map"]),
+        ("Cache = 7", ["broken:Cache", "int"]),
+        ("class Cache:\n    pass", ["update_and_fetch"]),
+    ],
+)
+def test_a_target_that_cannot_be_run_says_why(body: str, words: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    Path("broken.py").write_text(body + "\n")
+    found = kvlaw("check", "py:broken:Cache", "--set", "array=numpy")
+    assert found.exit_code == 3, found.output
+    for word in words:
+        assert word in flat(found), found.output
+    sys.modules.pop("broken", None)
+
+
+def test_a_json_file_that_cannot_be_written_loses_no_result():
+    found = check_wrong("--json", "no/such/folder/out.json")
+    assert found.exit_code == 1
+    assert "no/such/folder/out.json" in flat(found)
+    assert "VIOLATIONS" in found.output
+
+
+def test_a_failure_that_cannot_be_kept_loses_no_result():
+    Path(".kvlaw").write_text("a file where the folder should be")
+    found = check_wrong()
+    assert found.exit_code == 1
+    assert "is not kept for replay" in flat(found)
+    assert "VIOLATIONS" in found.output
+
+
+def test_the_installed_command_ends_without_a_traceback():
+    run: Any = subprocess.run(
+        [sys.executable, "-m", "kvlaw.conformance.cli", "try", "ring window=4 ; jump 3"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "unknown call 'jump'" in run.stderr
+    assert "Traceback" not in run.stderr + run.stdout
+    assert run.stdout == ""
+
+
+def test_loading_the_command_line_loads_nothing_heavy():
+    heavy = "[m for m in ('mlx', 'numpy', 'hypothesis', 'pytest', 'kvlaw.mlx_impl') if m in sys.modules]"
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys, kvlaw.conformance.cli; print({heavy})"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() in {"[]", "['numpy']"}  # the trace language names array types

@@ -1,0 +1,294 @@
+"""The pytest plugin, in a vendor's own suite: one plain item per clause, told apart by passed, failed and skipped."""
+
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from kvlaw.spec.clauses import load_clauses
+
+LOADED = [
+    import_module(f"kvlaw.conformance.{name}")
+    for name in ("check", "pytest_items", "reports.terminal", "subjects.python")
+]
+"""Loaded once, so that suites that are run in this process do not load them again and again."""
+
+pytest_plugins = ["pytester"]
+
+CORE = load_clauses().of_profile("core")
+
+CACHE = '''
+import numpy as np
+
+
+class Ring:
+    """A ring that keeps its newest window - 1 columns before each append; ``wrong`` lets it forget one more."""
+
+    wrong = 0
+
+    def __init__(self, window):
+        self.window, self.offset, self.keys, self.values = window, 0, None, None
+
+    def update_and_fetch(self, keys, values):
+        if self.keys is not None:
+            first = max(0, self.keys.shape[2] - (self.window - 1) + self.wrong)
+            keys = np.concatenate([self.keys[:, :, first:], keys], 2)
+            values = np.concatenate([self.values[:, :, first:], values], 2)
+            self.offset += keys.shape[2] - (self.keys.shape[2] - first)
+        else:
+            self.offset = keys.shape[2]
+        self.keys, self.values = keys.copy(), values.copy()
+        return self.keys, self.values
+
+
+class Short(Ring):
+    """Forgets a token too early."""
+
+    wrong = 1
+'''
+
+SUITE = """
+from kvlaw.conformance import conformance_tests
+
+test_ring = conformance_tests("acme:{cache}", kind="ring", array="numpy", window=4, budget="quick"{more})
+"""
+
+
+@pytest.fixture
+def vendor(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a vendor's suite, in this process unless ``apart`` asks for one of its own."""
+    pytester.makepyfile(acme=CACHE)
+    pytester.syspathinsert()
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(suite: str, *options: str, apart: bool = False) -> pytest.RunResult:
+        pytester.makepyfile(test_suite=suite)
+        go = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        return go(
+            "-p", "no:cacheprovider", "-p", "no:xdist" if "-n" not in options else "xdist", "-W", "error", *options
+        )
+
+    return run
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, str]:
+    """Read the outcome of every item from a verbose report."""
+    words = {"PASSED", "FAILED", "SKIPPED", "ERROR"}
+    lines = [line.split() for line in result.outlines if "::" in line]
+    return {line[0].partition("::")[2]: line[1] for line in lines if len(line) > 1 and line[1] in words}
+
+
+def suite(cache: str, more: str = "") -> str:
+    return SUITE.format(cache=cache, more=more)
+
+
+def test_a_right_cache_passes_or_is_skipped_and_the_verdict_says_what_is_missing(vendor: Any):
+    result = vendor(suite("Ring"), "-v", "-rs")
+    told = outcomes(result)
+    assert set(told) == {f"test_ring[{name}]" for name in (*CORE, "verdict")}
+    assert told["test_ring[VIS-1]"] == "PASSED"
+    assert told["test_ring[RING-1]"] == "PASSED"
+    assert told["test_ring[TRIM-4]"] == "SKIPPED"
+    assert told["test_ring[GROW-1]"] == "SKIPPED"
+    assert "FAILED" not in {outcome for name, outcome in told.items() if "verdict" not in name}
+    result.stdout.fnmatch_lines(["*SKIPPED*not applicable: speaks of full only*"])
+    result.stdout.fnmatch_lines(["*SKIPPED*not applicable: the target lacks trim*"])
+
+
+def test_what_was_never_exercised_is_no_pass(vendor: Any):
+    never = suite("Ring", ", head_dim=160")  # no stored trace has this width
+    result = vendor(never, "-v", "-rs")
+    told = outcomes(result)
+    assert "PASSED" not in told.values()
+    assert told["test_ring[VIS-1]"] == "SKIPPED"
+    result.stdout.fnmatch_lines(["*SKIPPED*not exercised: its situation never arose within budget quick*"])
+    assert told["test_ring[verdict]"] == "FAILED"
+    result.stdout.fnmatch_lines(["*incomplete: never exercised within budget quick: *VIS-1*"])
+    allowed = vendor(suite("Ring", ", head_dim=160, allow_incomplete=True"), "-v", "-k", "verdict")
+    assert outcomes(allowed) == {"test_ring[verdict]": "PASSED"}
+
+
+def test_a_wrong_cache_fails_by_clause_with_its_block(vendor: Any):
+    result = vendor(suite("Short"), "-v")
+    told = outcomes(result)
+    failed = [name for name, outcome in told.items() if outcome == "FAILED"]
+    assert "test_ring[RING-1]" in failed
+    assert "test_ring[verdict]" in failed
+    assert told["test_ring[VIS-3]"] == "PASSED"
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*RING-1  *MUST*",
+            "*target  py:acme:Short*shortest trace*",
+            "*trace   ring window=4 *",
+            "*sees t*",
+            "*kvlaw replay RING-1-*",
+        ]
+    )
+    result.stdout.fnmatch_lines(["*violations: py:acme:Short*breaks *RING-1*"])
+    result.stdout.no_fnmatch_line("*kvlaw_run.judge*")  # the block, and no frames of ours
+
+
+def test_items_are_chosen_with_k(vendor: Any):
+    result = vendor(
+        suite("Short"), "-v", "-k", "RING-1 and not RING-10 and not RING-11 and not RING-12 and not RING-14"
+    )
+    assert outcomes(result) == {"test_ring[RING-1]": "FAILED"}
+
+
+def test_a_clause_may_be_marked_and_a_verdict_left_out(vendor: Any):
+    result = vendor(suite("Short"), "-k", "VIS-3 or VIS-4")
+    result.assert_outcomes(passed=2, deselected=len(CORE) - 1)
+
+
+def test_options_win_over_the_suite(vendor: Any):
+    result = vendor(
+        suite("Ring"), "-v", "--kvlaw-target", "acme:Short", "--kvlaw-seed", "5", "--kvlaw-profile", "layout"
+    )
+    told = outcomes(result)
+    assert set(told) == {f"test_ring[{name}]" for name in (*load_clauses(), "verdict")}
+    assert told["test_ring[RING-1]"] == "FAILED"
+
+
+def test_a_suite_without_a_target_needs_the_option(vendor: Any):
+    bare = "from kvlaw.conformance import conformance_tests\ntest_it = conformance_tests(budget='quick', kind='ring')\n"
+    result = vendor(bare, "-k", "VIS-1", "-x")
+    result.stdout.fnmatch_lines(["*no target: name one in conformance_tests(...) or with --kvlaw-target*"])
+    assert vendor(bare, "-k", "VIS-3", "--kvlaw-target", "builtin:oracle").ret == 0
+
+
+OBJECTS = """
+import numpy as np
+from kvlaw.conformance import Adapter, conformance_tests
+from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+import acme
+
+
+class Mine(ReferenceAdapter):
+    pass
+
+
+assert issubclass(Mine, Adapter)
+OPTIONS = dict(kind="ring", window=4, budget="quick")
+test_class = conformance_tests(acme.Ring, array="numpy", **OPTIONS)
+test_factory = conformance_tests(lambda window: acme.Ring(window), array="numpy", **OPTIONS)
+test_adapter = conformance_tests(Mine, **OPTIONS)
+test_instance = conformance_tests(Mine(), **OPTIONS)
+test_builtin = conformance_tests("builtin:oracle", **OPTIONS)
+test_mapped = conformance_tests("py:acme:Ring", array="numpy", mapping={"window": "window"}, **OPTIONS)
+"""
+
+
+def test_targets_are_names_classes_factories_and_adapters(vendor: Any):
+    result = vendor(OBJECTS, "-k", "VIS-1] or VIS-2] or VIS-4]")
+    result.assert_outcomes(passed=18, deselected=6 * (len(CORE) + 1) - 18)
+
+
+def test_several_suites_in_classes_and_under_other_names(vendor: Any):
+    both = """
+from kvlaw.conformance import conformance_tests
+import acme
+
+
+test_ring = conformance_tests(acme.Ring, kind="ring", array="numpy", window=4, budget="quick")
+test_short = conformance_tests(acme.Short, kind="ring", array="numpy", window=4, budget="quick")
+"""
+    told = outcomes(vendor(both, "-v", "-k", "RING-1] or VIS-3]"))
+    assert told == {
+        "test_ring[RING-1]": "PASSED",
+        "test_ring[VIS-3]": "PASSED",
+        "test_short[RING-1]": "FAILED",
+        "test_short[VIS-3]": "PASSED",
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (", sinks=4", "*the target could not be run: *sinks=4*0 to 3 sinks*"),
+        (", colour=3", "*the target could not be run: *no option 'colour'*"),
+        (", clone='sideways'", "*the target could not be run: *clone=sideways*"),
+    ],
+)
+def test_a_setting_that_cannot_be_fails_with_its_message(vendor: Any, more: str, says: str):
+    result = vendor(suite("Ring", more), "-x", "-k", "VIS-1")
+    result.stdout.fnmatch_lines([says])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_target_that_is_not_there_is_no_error_of_collection(vendor: Any):
+    missing = suite("Ring").replace("acme:Ring", "nowhere.at.all:Ring")
+    assert vendor(missing, "--collect-only", "-q").ret == 0
+    result = vendor(missing, "-x", "-k", "VIS-1")
+    result.stdout.fnmatch_lines(["*the target could not be run: no module 'nowhere'*"])
+
+
+def test_with_xdist_the_ids_agree_between_workers(vendor: Any):
+    pytest.importorskip("xdist")
+    result = vendor(suite("Short"), "-n", "2", "-k", "RING-1] or VIS-3] or VIS-4]", apart=True)
+    result.assert_outcomes(passed=2, failed=1)
+
+
+def test_the_check_is_made_once(vendor: Any):
+    counting = """
+import acme
+from kvlaw.conformance import conformance_tests
+
+BUILT = []
+
+
+class Counted(acme.Ring):
+    def __init__(self, window):
+        BUILT.append(window)
+        super().__init__(window)
+
+
+test_ring = conformance_tests(Counted, kind="ring", array="numpy", window=4, budget="quick")
+
+
+def test_after():
+    BUILT.append("after")
+    assert len(BUILT) > 30
+    assert BUILT.count("after") == 1
+
+
+def test_again():
+    before = len(BUILT)
+    assert BUILT[-1] == "after"
+    assert before == BUILT.index("after") + 1
+"""
+    result = vendor(counting, "-k", "VIS or after or again")
+    assert result.ret == 0
+
+
+def test_collecting_loads_nothing_heavy(vendor: Any):
+    light = suite("Ring") + (
+        "\nimport sys\nassert not [m for m in sys.modules if m.split('.')[0] in ('mlx', 'acme') or '.machines' in m]\n"
+    )
+    assert vendor(light, "--collect-only", "-q", apart=True).ret == 0
+
+
+def test_the_plugin_itself_imports_only_pytest():
+    code = (
+        "import sys, pytest; before = set(sys.modules); import kvlaw.pytest_plugin\n"
+        "print(sorted(m for m in set(sys.modules) - before if not m.startswith('kvlaw')))\n"
+        "print(sorted(m for m in set(sys.modules) - before if m.startswith('kvlaw')))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["[]", "['kvlaw', 'kvlaw.pytest_plugin']"]
+
+
+def test_public_names_are_imported_on_first_use():
+    code = (
+        "import sys, kvlaw.conformance as c\n"
+        "assert not [m for m in sys.modules if m.startswith('kvlaw.conformance.')]\n"
+        "print(c.Adapter.__module__, c.conformance_tests.__module__)\n"
+        "try:\n    c.nothing\nexcept AttributeError as error:\n    print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, second = run.stdout.splitlines()
+    assert first == "kvlaw.conformance.interface kvlaw.conformance.pytest_items"
+    assert second == "module 'kvlaw.conformance' has no attribute 'nothing'"
