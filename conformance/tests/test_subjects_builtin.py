@@ -7,6 +7,7 @@ import pytest
 from attrs import evolve
 
 from kvlaw.conformance.lockstep import Lockstep, Step
+from kvlaw.conformance.subjects.mlx_impl import POLICY
 from kvlaw.conformance.subjects.targets import open_target
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.clauses import load_clauses
@@ -74,7 +75,67 @@ def first(steps: tuple[Step, ...]) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("kind", ["full", "ring"])
 def test_our_caches_show_everything(kind: str) -> None:
-    assert subject(f"builtin:mlx_impl.{kind}").capabilities == frozenset(CAPABILITIES)
+    assert subject(f"builtin:mlx_impl.{kind}").capabilities == frozenset(CAPABILITIES) - POLICY
+
+
+@pytest.mark.parametrize("kind", ["full", "ring"])
+@pytest.mark.parametrize("policy", ["affine", "bf16_first"])
+def test_our_caches_of_codes_show_everything(kind: str, policy: str) -> None:
+    others = {"affine", "bf16_first"} - {policy}
+    assert subject(f"builtin:mlx_impl.{policy}_{kind}").capabilities == frozenset(CAPABILITIES) - others
+
+
+CODED = {
+    "affine": ("bits=4", "bits=3 value_bits=5 group=32 D=96", "bits=8 stamp=random dtype=f16"),
+    "bf16_first": ("bits=4 start=5", "bits=6 group=32 start=0", "bits=2 start=never", "bits=8 start=4 stamp=random"),
+}
+CODED_FLOWS = (
+    "window 3 ; decode x4 ; window 2 ; decode ; dense 2 ; known 3 ; decode",
+    "decode x2 ; clone as c1 ; window 3 ; decode on c1 ; look c0 ; window 9 on c1 ; decode on c1",
+    "window 4 as r1 ; decode ; attend r1 ; state as s1 ; decode ; look s1 ; reset ; window 2 ; decode",
+)
+
+
+@pytest.mark.parametrize("flow", CODED_FLOWS)
+@pytest.mark.parametrize("opening", [(p, o) for p, texts in CODED.items() for o in texts], ids=lambda x: x[1])
+@pytest.mark.parametrize("kind", ["full", "ring window=4"])
+def test_our_caches_of_codes_conform(kind: str, opening: tuple[str, str], flow: str) -> None:
+    policy, fields = opening
+    target = f"builtin:mlx_impl.{policy}_{kind.split(maxsplit=1)[0]}"
+    for look in ("every", "last"):
+        run, steps = walk(target, f"{kind} {fields} ; {flow}", "layout", look)
+        assert not steps[-1].divergences, steps[-1].divergences
+        assert len(steps) > len(parse(f"{kind} {fields} ; {flow}").trace.calls), "the trace ended early"
+        assert run.arithmetic.different == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "fails"),
+    [("bits=5 group=32 D=96 Dv=96", True), ("bits=6 D=128 Dv=128", True), ("bits=3 D=256 Dv=256", True),
+     ("bits=5", False), ("bits=6", False), ("bits=3 D=128 Dv=128", False), ("bits=4 D=256 Dv=256", False)],
+)  # fmt: skip
+def test_mlx_lm_cannot_fill_codes_whose_words_part_an_element(fields: str, fails: bool) -> None:
+    _, steps = walk("builtin:mlx_lm.QuantizedKVCache", f"full {fields} ; window 2 ; decode", "core")
+    assert bool(steps[-1].divergences) == fails
+    assert not fails or first(steps)[0] == "POS-2"
+
+
+def test_mlx_lm_moves_the_offset_before_it_refuses_a_head_size() -> None:
+    _, steps = walk("builtin:mlx_lm.QuantizedKVCache", "full bits=4 group=64 D=96 ; window 2", "core")
+    assert (first(steps)[0], steps[-1].record.after and steps[-1].record.after.offset) == ("ERR-1", 2)
+
+
+def test_mlx_lms_conversion_path_is_half_precision_first() -> None:
+    _, steps = walk("builtin:mlx_lm.KVCache+convert", "full bits=4 start=5 ; window 4 ; decode ; decode", "core")
+    assert not steps[-1].divergences
+    assert [s.record.after.storage for s in steps if s.record.after] == ["dense", "dense", "affine", "affine"]
+    assert [s.record.read.form for s in steps if s.record.read] == ["dense", "dense", "affine"]
+
+
+def test_mlx_lm_converts_no_ring() -> None:
+    _, steps = walk("builtin:mlx_lm.RotatingKVCache+convert", "ring window=4 bits=4 start=3 ; window 3", "core")
+    assert "NYI" in steps[-1].message or "not" in steps[-1].message.lower()
+    assert steps[-1].divergences
 
 
 @pytest.mark.parametrize("look", ["every", "last"])

@@ -52,9 +52,16 @@ def test_every_builtin_opens_and_serves_its_kinds() -> None:
         "builtin:oracle": ("full", "ring"),
         "builtin:mlx_impl.full": ("full",),
         "builtin:mlx_impl.ring": ("ring",),
+        "builtin:mlx_impl.affine_full": ("full",),
+        "builtin:mlx_impl.affine_ring": ("ring",),
+        "builtin:mlx_impl.bf16_first_full": ("full",),
+        "builtin:mlx_impl.bf16_first_ring": ("ring",),
         "builtin:mlx_lm.KVCache": ("full",),
         "builtin:mlx_lm.RotatingKVCache": ("ring",),
         "builtin:mlx_lm.ConcatenateKVCache": ("full",),
+        "builtin:mlx_lm.QuantizedKVCache": ("full",),
+        "builtin:mlx_lm.KVCache+convert": ("full",),
+        "builtin:mlx_lm.RotatingKVCache+convert": ("ring",),
     }
     for target, serves in kinds.items():
         subject = open_target(target)

@@ -140,6 +140,8 @@ class Decoder:
         )
         if view.keys is None or view.values is None:
             return evolve(record, held=()) if view.columns == 0 else record
+        if view.form == "affine" and self.stamper.grid and not self.stamper.fits:
+            return record  # whatever it holds, it is no token's codes
         if view.keys.shape[2] == 0:
             return evolve(record, held=())
         columns = self.columns(view.keys, view.values, view.form)

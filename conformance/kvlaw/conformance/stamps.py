@@ -92,6 +92,11 @@ class Stamper:
         """Stamps are drawn on a grid whose codes are exact (numerics.md section 4)."""
         return self.config.bits is not None
 
+    @property
+    def fits(self) -> bool:
+        """The groups divide both head dims, so that there are codes (PREC-13)."""
+        return self.config.head_dim % self.config.group == self.config.value_dim % self.config.group == 0
+
     def side_bits(self, side: str) -> int:
         """Bits of one side's codes."""
         return (self.config.bits if side == "keys" else self.config.bits_of_values) or 0

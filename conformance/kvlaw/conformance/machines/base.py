@@ -19,7 +19,7 @@ from kvlaw.conformance.machines.configs import configs
 from kvlaw.conformance.machines.policies import served
 from kvlaw.conformance.session import Session
 from kvlaw.reference.model import Model
-from kvlaw.spec.calls import Call
+from kvlaw.spec.calls import Call, OpenList
 from kvlaw.spec.config import Config, Kind, Policy
 from kvlaw.spec.text_form import write
 from kvlaw.spec.trace import Trace
@@ -83,8 +83,8 @@ class LockstepMachine(RuleBasedStateMachine):
         return found if isinstance(found, Model) else Model.empty(self.config.layer)
 
     def do(self, call: Call) -> None:
-        """Make one call on both sides, unless the trace is over."""
-        if self.over:
+        """Make one call on both sides, unless the trace is over or a refused call has left nothing of that name."""
+        if self.over or not (isinstance(call, OpenList) or call.on in self.run_.oracle.world):
             return
         step = self.run_.step(call)
         self.calls.append(step.call or call)  # a read that is asked later has a name by now

@@ -211,14 +211,19 @@ class ContractMachine(ListRules):
         """Trim by a count around the limits."""
         name = self.on(data)
         offset = self.thing(name).offset
-        counts: list[int | float] = [0, 1, 2, offset, offset + 1, max(0, offset - 1)]
+        counts = [0, 1, 2, offset, offset + 1, max(0, offset - 1)]
         start = self.thing(name).layer.start
         counts += [offset - start, offset - start + 1] if isinstance(start, int) and offset > start else []
-        counts += [-1, -1, -2, -2] if "odd" in self.used else []
-        counts += [1.5] if "odd" in self.used and self.layout else []
         bypass = "bypass" in self.used and "bypass" in self.can and data.draw(st.booleans())
         self.do(Trim(n=data.draw(st.sampled_from(counts)), bypass=bypass, on=name))
         self.fired("trim")
+
+    @precondition(lambda self: not self.over and "odd" in self.used and "trim" in self.can)
+    @rule(data=data_)
+    def odd_trim(self, data: st.DataObject) -> None:
+        """Trim by a count that is none."""
+        self.do(Trim(n=data.draw(st.sampled_from((-1, -2, 1.5) if self.layout else (-1, -2))), on=self.on(data)))
+        self.fired("odd_trim")
 
     @precondition(lambda self: not self.over and "bypass" in self.used and "bypass" in self.can)
     @rule(data=data_)
