@@ -1,6 +1,7 @@
 """The command line: what users see, exit codes; bad input names the thing and the way out, and is no traceback."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,9 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "an unknown call": (("try", "full ; jump 3"), 2, ["unknown call 'jump'", "decode, window"]),
     "a missing count": (("try", "full ; trim"), 2, ["'trim'", "n is missing"]),
     "a claim that is none": (("try", "full ; decode -> looks good"), 2, ["looks good", "sees"]),
+    "an answer of an append": (("try", "full ; decode -> 5"), 2, ["'decode -> 5'", "only trim"]),
+    "sights behind a look": (("try", "full ; look c0 -> sees t1"), 2, ["'sees'", "only decode, window"]),
+    "a trace beyond all memory": (("try", "full batch=1000000000 ; decode"), 2, ["too large", "batch"]),
     "an empty trace": (("try", " ; "), 2, ["empty trace", "ring window=8"]),
     "an unknown kind": (("try", "rang window=4 ; decode"), 2, ["rang", "full, ring"]),
     "an unknown option": (("try", "ring windows=4 ; decode"), 2, ["windows", "known are"]),
@@ -177,7 +181,11 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
         2,
         ["window is given twice"],
     ),
-    "a setting that nobody knows": (("check", "builtin:oracle", "--set", "windows=4"), 3, ["'windows'", "it takes"]),
+    "a setting that nobody knows": (
+        ("check", "builtin:oracle", "--set", "windows=4"),
+        3,
+        ["mean 'window'", "it takes"],
+    ),
     "an unknown dtype": (("check", "builtin:oracle", "--set", "dtype=f8"), 2, ["f8", "bf16, f16, f32"]),
     "a kind that is not served": (
         ("check", "builtin:mlx_impl.ring", "--set", "kind=full"),
@@ -295,3 +303,47 @@ def test_loading_the_command_line_loads_nothing_heavy():
         check=True,
     )
     assert run.stdout.strip() in {"[]", "['numpy']"}  # the trace language names array types
+
+
+def test_help_keeps_its_lines():
+    assert "\n    kvlaw spec show TRIM-4\n" in kvlaw("--help").output
+    told = kvlaw("check", "--help").output
+    assert "\n    builtin:oracle " in told
+    assert "\n    clone=method|deepcopy|from_state " in told
+    assert "\n  claims: refused, ok" in kvlaw("try", "--help").output
+
+
+def test_output_that_cannot_be_encoded_is_no_traceback():
+    run = subprocess.run(
+        [sys.executable, "-m", "kvlaw.conformance.cli", "spec", "show", "TRIM-4"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert run.returncode == 0, run.stderr
+    assert "TRIM-4: a trim" in run.stdout
+
+
+def test_a_target_that_answers_differently_each_time_is_told_so():
+    Path("unsteady.py").write_text(WRONG.replace("if self.offset == 3:", "if self.offset == 3 and next(COUNT) == 0:"))
+    with Path("unsteady.py").open("a") as file:
+        file.write("\n\nimport itertools\n\nCOUNT = itertools.count()\n")
+    found = kvlaw("check", "unsteady:Cache", "--set", "array=numpy", "--budget", "quick")
+    sys.modules.pop("unsteady", None)
+    assert found.exit_code == 1
+    assert "not when the trace was run again" in flat(found)
+
+
+def test_others_caches_are_tried_by_the_core_clauses():
+    trace = ("try", "ring window=4 ; trim 5", "--target", "builtin:mlx_lm.RotatingKVCache")
+    assert kvlaw(*trace, "--profile", "layout").exit_code == 1
+    assert kvlaw(*trace).exit_code == 0
+
+
+def test_a_message_with_an_escape_sequence_does_not_reach_the_terminal():
+    Path("red.py").write_text(WRONG.replace("if self.offset == 3:", "if 1:\n            raise OSError('\\x1b[31mred')"))
+    found = kvlaw("try", "full ; decode", "--target", "red:Cache", "--set", "array=numpy")
+    sys.modules.pop("red", None)
+    assert "\x1b" not in found.output
+    assert r"\x1b[31mred" in found.output

@@ -6,7 +6,9 @@ so that a wrong rule in `kvlaw.reference.index` fails `make test` too; CrossHair
 
 import inspect
 import itertools
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -214,6 +216,18 @@ def test_a_hanging_worker_is_ended(bad_claims: Any, monkeypatch: pytest.MonkeyPa
     (result,) = run(lemmas=[Lemma(Claim(bad_claims.endless), ("POS-1",))], jobs=1, timeout=60.0)
     assert result.outcome == "error"
     assert "worker ended" in result.detail
+
+
+def test_an_interrupt_ends_the_workers_and_drops_what_waits(bad_claims: Any):
+    pytest.importorskip("crosshair")
+    before = set(threading.enumerate())
+    timer = threading.Timer(1.0, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(lemmas=[Lemma(Claim(bad_claims.endless), ("POS-1",))] * 3, jobs=1, timeout=60.0)
+    for thread in set(threading.enumerate()) - before - {timer}:
+        thread.join(timeout=10.0)
+        assert not thread.is_alive()
 
 
 def _nowhere(_name: str) -> None:

@@ -22,7 +22,7 @@ from kvlaw.spec.calls import (
 )
 from kvlaw.spec.claims import CLAIMS, MASKS, NUMBERS
 from kvlaw.spec.config import Config, LayerSpec
-from kvlaw.spec.text_form import Claim, Written, format_tokens, parse, parse_tokens, write
+from kvlaw.spec.text_form import SHOWN_BY, Claim, Written, format_tokens, parse, parse_tokens, write
 from kvlaw.spec.trace import Trace, TraceError
 
 ids = st.lists(st.integers(0, 12), max_size=8).map(tuple)
@@ -43,16 +43,23 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "max_append": st.just("unbounded") | st.integers(0, 300),
     **{name: st.integers(0, 10_000) for name in NUMBERS},
 }
-claims = st.sampled_from(CLAIMS).flatmap(lambda what: st.builds(Claim, st.just(what), VALUES[what]))
-claim_lists = st.lists(claims, max_size=3).map(tuple)
+
+
+def claim_lists(verb: str) -> st.SearchStrategy[tuple[Claim, ...]]:
+    """Draw claims of what a call shows; a claim of anything else is refused."""
+    able = [what for what in CLAIMS if verb in SHOWN_BY.get(what, (verb,))]
+    claims = st.sampled_from(able).flatmap(lambda what: st.builds(Claim, st.just(what), VALUES[what]))
+    return st.lists(claims, max_size=3).map(tuple)
+
+
 some_calls = st.sampled_from([AppendDecode(), AppendWindow(length=3), Trim(n=1), Reset(), AppendDecode(window=2)])
 
 
 @st.composite
 def written(draw: st.DrawFn) -> Written:
     calls = draw(st.lists(some_calls, max_size=6))
-    told = [draw(claim_lists) for _ in calls]
-    return Written(Trace(Config("ring", 8), tuple(calls)), draw(claim_lists), tuple(told))
+    told = [draw(claim_lists(call.verb)) for call in calls]
+    return Written(Trace(Config("ring", 8), tuple(calls)), draw(claim_lists("the opening")), tuple(told))
 
 
 @given(written())
@@ -170,7 +177,8 @@ def test_calls(text: str, call: Any) -> None:
     ],
 )
 def test_claims(text: str, expected: list[Claim]) -> None:
-    assert parse(f"full ; decode -> {text}").claims == (tuple(expected),)
+    call = "trim 0" if expected[0].what == "answer" else "decode"
+    assert parse(f"full ; {call} -> {text}").claims == (tuple(expected),)
 
 
 def test_claims_on_the_opening_lines_and_comments() -> None:
@@ -249,6 +257,11 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
         ("full ; decode -> identity a b", "'decode -> identity a b'", "one word is wanted"),
         ("full ; dense 3 -> sees t1..t3", "'dense 3 -> sees t1..t3'", "a dense fetch has no queries"),
         ("full ; dense 3 -> 3 and order t1..t3", "'dense 3 -> 3 and order t1..t3'", "a dense fetch has no queries"),
+        ("full ; decode -> 5", "'decode -> 5'", "only trim can"),
+        ("full ; decode ; look c0 -> sees t1", "'look c0 -> sees t1'", "only decode, window, attend can"),
+        ("full ; clone as b -> fetches t1", "'clone as b -> fetches t1'", "only decode, window, attend, dense can"),
+        ("full ; trim 1 -> mask none", "'trim 1 -> mask none'", "only decode, window, attend, mask can"),
+        ("full -> sees t1 ; decode", "'full -> sees t1'", "the opening shows nothing"),
         ("full ; dense 3 -> fetches", "'dense 3 -> fetches'", "cannot read the expectation 'fetches'"),
     ],
 )

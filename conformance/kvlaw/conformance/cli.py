@@ -6,6 +6,7 @@ group of them all.
 """
 
 import sys
+from io import TextIOWrapper
 
 import click
 
@@ -16,14 +17,17 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def main() -> None:
-    """Run the command line; never show a traceback of ours for bad input."""
+    """Run the command line; never show a traceback of ours for bad input, or for output that cannot be encoded."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     cli(prog_name="kvlaw")
 
 
 @click.group(context_settings=_CONTEXT)
 @click.version_option(package_name="kvlaw")
 def cli() -> None:
-    r"""Check a KV cache against the laws it must obey.
+    """Check a KV cache against the laws it must obey.
 
     \b
     First steps:
@@ -34,7 +38,7 @@ def cli() -> None:
 
     \b
     Exit codes: 0 conformant, 1 violations, 2 usage, 3 the target could not be run, 4 incomplete.
-    """
+    """  # noqa: D301  # click looks for the control character itself
 
 
 for command in (check, try_, replay):

@@ -59,7 +59,7 @@ profile_option = click.option(
 @click.option("--verbose", "-v", is_flag=True, help="List every clause.")
 @with_target_options
 def check(**arguments: Any) -> None:
-    r"""Check TARGET and show which clauses it breaks, each on the shortest trace.
+    """Check TARGET and show which clauses it breaks, each on the shortest trace.
 
     \b
     TARGET is one of
@@ -68,7 +68,14 @@ def check(**arguments: Any) -> None:
       builtin:oracle                                               the NumPy reference
       py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
       fault:NAME            a planted fault (kvlaw faults lists them)
-    """
+
+    \b
+    Options of a py: target, by --set
+      array=numpy                        hand over NumPy arrays instead of MLX's
+      clone=method|deepcopy|from_state   how a cache is copied; without it, by its method clone(), or not at all
+      kind=full|ring                     which kind it is, where the signature doesn't tell
+      seconds=10                         the time limit of one call
+    """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     _check(**arguments, chosen=chosen_by(settings, mapping))
 
@@ -152,23 +159,29 @@ def _print(result: "CheckResult", opened: "Opened", *, verbose: bool) -> None:
     show_default=True,
     help="The cache to try it on; without one, the oracle answers.",
 )
-@click.option("--profile", type=click.Choice(["core", "layout"]), default="layout", show_default=True)
+@click.option(
+    "--profile",
+    type=click.Choice(["core", "layout"]),
+    show_default="layout for kvlaw's own caches and the oracle, core for others",
+    help="The clauses that count, as for kvlaw check.",
+)
 @with_target_options
 def try_(**arguments: Any) -> None:
-    r"""Run one hand-written TRACE and show, step by step, what the law says and what the target shows.
+    """Run one hand-written TRACE and show, step by step, what the law says and what the target shows.
 
     \b
     A trace opens with a kind and its configuration, then calls, parted by ';':
       ring window=8 sinks=2 ; window 12 ; trim 2 -> refused ; decode -> sees t1,t2,t8..t13
     calls:  decode, window N, dense N, mask N [decode], trim N [bypass], clone as NAME, state as NAME,
             reset, attend NAME, look NAME, drop NAME, list full + ring window=4 as NAME
+    behind: on NAME (another object than the first cache, c0), as NAME (for a read), w=4 (window argument), array, x5
     claims: refused, ok, a number (the answer), sees, order, fetches, holds, mask, offset, columns, size, can_trim
-    """
+    """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     _try(**arguments, chosen=chosen_by(settings, mapping))
 
 
-def _try(*, trace: str, target: str, profile: "Profile", chosen: Chosen) -> None:
+def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) -> None:
     from kvlaw.conformance.claims import unkept
     from kvlaw.spec.text_form import parse
 
@@ -177,7 +190,8 @@ def _try(*, trace: str, target: str, profile: "Profile", chosen: Chosen) -> None
     except TraceError as error:
         raise click.UsageError(str(error)) from None
     opened = chosen.open(target)
-    steps = _walk(opened, written.trace, profile)
+    own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
+    steps = _walk(opened, written.trace, profile or own)
     broken = unkept(written, steps)
     _show_steps(written.trace, steps, opened.name.split()[0])
     for claim in broken:
@@ -195,6 +209,10 @@ def _walk(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ..
         return walk(opened.subject, profile, trace)
     except UnknownObjectError as error:
         raise click.UsageError(str(error)) from None
+    except MemoryError:
+        raise click.UsageError(
+            "the trace is too large for this machine's memory: make shorter calls, or smaller batch, heads and D"
+        ) from None
 
 
 def _show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:

@@ -87,7 +87,8 @@ def _outcome(error: BaseException) -> Outcome:
 
 def describe(error: BaseException) -> str:
     """Say in one line what was raised."""
-    text = " ".join(str(error).split())
+    words = " ".join(str(error).split())
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)  # no escape sequence reaches a terminal
     if isinstance(error, ShowingError | NonsenseError | TimeLimitError):
         return text
     if isinstance(error, SystemExit):

@@ -31,6 +31,14 @@ _FIRST = {
     "trim": "n",
 }
 """What the first bare word behind a verb says."""
+_READS = ("decode", "window", "attend")
+SHOWN_BY = {
+    "answer": ("trim",),
+    **dict.fromkeys(OF_QUERIES, _READS),
+    "fetches": (*_READS, "dense"),
+    "mask": (*_READS, "mask"),
+}
+"""The calls that show what a claim speaks of, where not every call does."""
 
 
 @frozen
@@ -48,12 +56,13 @@ def parse(text: str) -> Written:
     if not parts:
         raise TraceError("an empty trace: it opens with a kind, such as 'ring window=8'")
     opening, opening_claims = _split(parts[0])
+    _check_claims("the opening", opening_claims, parts[0])
     calls: list[Call] = []
     claims: list[tuple[Claim, ...]] = []
     for part in parts[1:]:
         body, expected = _split(part)
         call, times = parse_call(body)
-        _check_claims(call, expected, part)
+        _check_claims(call.verb, expected, part)
         calls += [call] * times
         claims += [()] * (times - 1) + [expected]
     return Written(Trace(parse_config(opening), tuple(calls)), opening_claims, tuple(claims))
@@ -73,10 +82,15 @@ def _split(part: str) -> tuple[str, tuple[Claim, ...]]:
         raise TraceError(f"{part!r}: {error}") from None
 
 
-def _check_claims(call: Call, claims: Sequence[Claim], part: str) -> None:
-    """Refuse what queries see behind a call that has no queries: such a claim would never be checked."""
-    if call.verb == "dense" and any(claim.what in OF_QUERIES for claim in claims):
+def _check_claims(verb: str, claims: Sequence[Claim], part: str) -> None:
+    """Refuse a claim behind a call that shows no such thing: it would never be checked."""
+    if verb == "dense" and any(claim.what in OF_QUERIES for claim in claims):
         raise TraceError(f"{part!r}: a dense fetch has no queries; write which columns it fetches: 'fetches t1..t4'")
+    for claim in claims:
+        shown_by = SHOWN_BY.get(claim.what, (verb,))
+        if verb not in shown_by:
+            what = "an answer (a number)" if claim.what == "answer" else repr(claim.what)
+            raise TraceError(f"{part!r}: {verb} shows nothing to hold {what} against; only {', '.join(shown_by)} can")
 
 
 def parse_config(text: str) -> Config:
@@ -218,6 +232,7 @@ def _write_option(name: str, value: object) -> str:
 
 __all__ = [
     "CLAIMS",
+    "SHOWN_BY",
     "Claim",
     "LayerSpec",
     "Written",

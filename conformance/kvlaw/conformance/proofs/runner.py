@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from attrs import field, frozen
@@ -123,6 +124,11 @@ class _Worker:
         except (BrokenPipeError, ValueError):
             return ""
 
+    def kill(self) -> None:
+        """End the process from another thread; whoever asks it gets no answer."""
+        if self.process is not None:
+            self.process.kill()
+
     def close(self) -> None:
         process, self.process = self.process, None
         if process is not None:
@@ -169,17 +175,27 @@ def run(
             if on_result is not None:
                 on_result(done[task.order])
 
-    threads = [threading.Thread(target=_work, args=(waiting, timeout, report)) for _ in range(max(1, jobs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    workers = [_Worker(timeout) for _ in range(max(1, jobs))]
+    threads = [threading.Thread(target=_work, args=(waiting, worker, report), daemon=True) for worker in workers]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:  # an interrupt: without this the threads would go on with all that waits
+        with suppress(queue.Empty):
+            while True:
+                waiting.get_nowait()
+        for worker in workers:
+            worker.kill()
+        raise
     return [done[order] for order in sorted(done)]
 
 
-def _work(waiting: "queue.SimpleQueue[_Task]", timeout: float, report: Callable[[_Task, dict[str, Any]], None]) -> None:
+def _work(
+    waiting: "queue.SimpleQueue[_Task]", worker: _Worker, report: Callable[[_Task, dict[str, Any]], None]
+) -> None:
     """Take claims until none is waiting."""
-    worker = _Worker(timeout)
     try:
         while True:
             task = waiting.get_nowait()

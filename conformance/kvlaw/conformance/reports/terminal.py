@@ -41,6 +41,7 @@ def failure_block(failure: Failure, steps: tuple[Step, ...]) -> RenderableType:
         Text(f"trace   {write(failure.trace)}"),
         Text(""),
         step_table(failure.trace, steps, target="the target shows"),
+        *_unsteady(failure, steps),
         Text(""),
         *[Text(f"{'swept' if i == 0 else '':8}{told}") for i, told in enumerate(failure.seen)],
         *_law(clause),
@@ -50,6 +51,19 @@ def failure_block(failure: Failure, steps: tuple[Step, ...]) -> RenderableType:
     ]
     title = f"[bold red]{failure.clause}[/]  {escape(clause.title)}  [dim]{clause.level}[/]"
     return Panel(Group(*lines), title=title, title_align="left", border_style="red")
+
+
+def _unsteady(failure: Failure, steps: tuple[Step, ...]) -> list[RenderableType]:
+    """Say so where the failure is not seen when its trace is run again."""
+    if any(step.divergences for step in steps):
+        return []
+    first = failure.divergence
+    seen = f"{first.field}: {first.expected} was wanted, {first.observed} was seen"
+    return [
+        Text(""),
+        Text(f"unsteady  {seen}, but not when the trace was run again:", "yellow"),
+        Text("the target does not answer the same calls in the same way each time", "yellow"),
+    ]
 
 
 def _law(clause: Clause) -> list[RenderableType]:

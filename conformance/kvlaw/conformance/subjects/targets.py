@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+import attrs
 from attrs import frozen
 
 from kvlaw.conformance.adapter import Adapter, AdapterSubject
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.subjects.errors import TargetError, nearest
-from kvlaw.spec.config import KINDS, Kind, Policy
+from kvlaw.spec.config import KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
 
 Options = Mapping[str, str]
@@ -26,6 +27,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "fault": ("seconds",),
 }
 """The options that targets of each scheme take."""
+_FIELDS = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
 
 CLONES = ("method", "deepcopy", "from_state")
 
@@ -164,8 +166,8 @@ def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
     for name in options:
         if name not in OPTIONS[scheme]:
             raise TargetError(
-                f"a {scheme}: target has no option {name!r}{nearest(name, OPTIONS[scheme])}; "
-                f"it takes {', '.join(OPTIONS[scheme])}"
+                f"a {scheme}: target has no option {name!r}{nearest(name, (*OPTIONS[scheme], *_FIELDS))}; "
+                f"it takes {', '.join(OPTIONS[scheme])}, and every field of a configuration: {', '.join(_FIELDS)}"
             )
     if mapping and scheme != "py":
         raise TargetError(f"only py: targets map fields to parameters, not {scheme}: targets")
