@@ -92,7 +92,7 @@ def _misanswered(expectation: Expectation, shown: Shown, clauses: frozenset[str]
     )
     nature = ("READ-14", "READ-10", "GROW-4") if misshapen else ()
     if observation.outcome == "error" and got.startswith("error the output"):
-        nature = ("READ-11",)
+        nature = ("READ-10", "READ-11") if "words" in got and "scales" in got else ("READ-11",)
     name = "answer" if shown.nonsense else "outcome"
     wanted = " or ".join(expectation.outcomes)
     return _charge(Difference(name, wanted, got, nature), cited)

@@ -2,8 +2,8 @@
 
 ``load`` imports the whole package anew, the changed module included, and leaves what was imported before as it was; no
 file is written.  ``ChangedAdapter`` asks its caches as the suite asks ours, and is stricter in two things: a failure
-that is no ``CacheError`` is an error, not a refusal, and the number of columns is the cache's own word, not that of its
-planes.
+that is no ``CacheError`` is an error, not a refusal, and the numbers of columns and the storage are the cache's own
+words, not those of its planes.
 """
 
 import sys
@@ -22,11 +22,11 @@ from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.interface import NonsenseError, Tensors, UnsupportedError
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
-from kvlaw.spec.calls import Phase
+from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.cite import CITATIONS
-from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.config import POLICIES, Config, LayerSpec
 from kvlaw.spec.contract import Subject
-from kvlaw.spec.observations import StateView
+from kvlaw.spec.observations import StateView, Unbounded
 
 PACKAGE = "kvlaw.mlx_impl"
 
@@ -105,15 +105,14 @@ class ChangedAdapter(ContractAdapter):
     def __init__(self, loaded: Loaded) -> None:
         """Adapt the loaded implementation."""
         self.loaded = loaded
-        super().__init__(MlxArrays(cpu=True), self._build, loaded.package.FullCache())
-        self.computes = "mlx"
-        self.capabilities |= {"sinks", "lists", "list_appends"}
+        example = loaded.package.make("full", bits=4, start=4)
+        super().__init__(MlxArrays(cpu=True), self._build, example)
+        self.computes, self.policies = "mlx", POLICIES
+        self.capabilities |= {"sinks", "lists", "list_appends", "policy", "affine", "bf16_first", "value_bits"}
 
     def _build(self, layer: LayerSpec, _config: Config) -> Any:
-        package = self.loaded.package
-        if layer.kind == "full" and layer.problem:
-            raise package.ConfigError("a growing cache", layer.problem)
-        return package.FullCache() if layer.kind == "full" else package.RingCache(layer.window, layer.sinks)
+        policy = {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}
+        return self._told(lambda: self.loaded.package.make(layer.kind, layer.window, layer.sinks, **policy))
 
     def _told(self, act: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -123,7 +122,7 @@ class ChangedAdapter(ContractAdapter):
         except Exception as error:
             raise NonsenseError(f"{type(error).__name__}: {error}") from error
 
-    def append(self, cache: Any, keys: Any, values: Any, phase: Phase, window: int | None, array: bool) -> Any:
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
         return self._told(super().append, cache, keys, values, phase, window, array)
 
@@ -140,17 +139,23 @@ class ChangedAdapter(ContractAdapter):
         return self._told(super().trim, cache, n, bypass)
 
     def show(self, cache: Any) -> StateView:
-        """Show everything, and the columns that the cache says it has."""
-        return evolve(super().show(cache), columns=cache.columns)
+        """Show everything, and the columns and the storage that the cache says it has."""
+        view = super().show(cache)
+        return self._told(lambda: evolve(view, columns=cache.columns, storage=cache.storage))
 
     def append_layers(
-        self, caches: list[Any], tensors: Tensors, phase: Phase, window: int | None, array: bool
+        self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         """Append to clones; they take the places of the layers when every one accepted."""
         twins: list[Any] = self.loaded.layers.clone(caches)
         reads = super().append_layers(twins, tensors, phase, window, array)
         caches[:] = twins
         return reads
+
+    def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
+        """Ask the list."""
+        left = self._told(self.loaded.layers.max_append_tokens, caches)
+        return "unbounded" if left is None else left
 
     def trim_layers(self, caches: list[Any], n: Any) -> Any:
         """Drop the newest positions of all layers."""

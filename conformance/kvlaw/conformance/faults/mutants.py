@@ -1,4 +1,4 @@
-"""Mutants of our own geometry and mask modules: each is killed by a trace, or listed as equivalent with a reason.
+"""Mutants of our geometry, mask and precision modules: killed by a trace, or listed as equivalent with a reason.
 
 A mutant is the MLX implementation with one module changed in memory (``changed``).  Its caches walk the stored traces
 in the layout profile, the one that killed last first; whatever diverges, hangs, or fails with anything but a
@@ -21,8 +21,8 @@ from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.spec.clauses import Clauses, load_clauses
 from kvlaw.spec.trace import Trace
 
-MODULES = ("geometry", "masks")
-"""The modules that are changed: those that decide in integers."""
+MODULES = ("geometry", "masks", "precision", "codes", "codec")
+"""The modules that are changed: those that decide in integers, and those that move codes by them."""
 
 Named = tuple[str, Trace]
 """A trace under a name."""

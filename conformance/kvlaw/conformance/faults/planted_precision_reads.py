@@ -86,6 +86,19 @@ class CodesAreNotMasked(CodesFault):
     read_type = _Unmasked
 
 
+class _Ahead(Read):
+    def attend(self, queries: Bits, scale: float) -> Bits:
+        alone = Read(self.keys, self.values, None, self.length, self.dtype, self.codec)
+        return alone.attend(queries, scale) if isinstance(self.mask, str) else super().attend(queries, scale)
+
+
+@fault("causal-codes-see-ahead", breaks="READ-11", trace="full bits=4 groups=4 ; window 2", report="B54")
+class CausalCodesSeeAhead(CodesFault):
+    """Attention over codes does not know the word causal, and hides nothing."""
+
+    read_type = _Ahead
+
+
 class _Interleaved(Read):
     def attend(self, queries: Bits, scale: float) -> Bits:
         heads, kv = queries.shape[1], self.keys.shape[1]

@@ -106,7 +106,7 @@ def _sums(hunt: MutantHunt) -> str:
     words = Counter(kill.word for kill in hunt.kills)
     traces = len({kill.trace for kill in hunt.kills if kill.trace})
     counts = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
-    return f"{len(hunt.kills)} mutants of geometry and masks: {counts} (by {traces} traces)"
+    return f"{len(hunt.kills)} mutants of the MLX implementation: {counts} (by {traces} traces)"
 
 
 def render(report: FaultReport) -> Table:

@@ -1,17 +1,20 @@
 """Traces drawn at random, at the boundary values of rings and growing caches, for mutants that no stored trace kills.
 
-``draw`` makes one trace: a configuration, then anything a cache can be asked.  Windows, lengths, counts and window
-arguments come from the values where index arithmetic goes wrong: 1, W - 1, W, W + 1, 2W + 1; 255 to 257.
+``draw`` makes one trace: a configuration, every other time with a storage policy, then anything a cache can be asked.
+Windows, lengths, counts, starts and window arguments come from the values where index arithmetic goes wrong: 1, W - 1,
+W, W + 1, 2W + 1; 255 to 257.
 """
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from attrs import evolve
+from attrs import evolve, fields
 
 from kvlaw.conformance.minimise import minimise
 from kvlaw.spec.calls import (
     AppendDecode,
+    AppendKnown,
     AppendWindow,
     Call,
     Clone,
@@ -23,7 +26,7 @@ from kvlaw.spec.calls import (
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.config import CODE_BITS, Config, LayerSpec, Start
 from kvlaw.spec.trace import Trace
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
@@ -42,21 +45,37 @@ def draw(rng: random.Random) -> Trace:
     ring = rng.random() < 0.7  # the ring has more to go wrong
     window = rng.choice(WINDOWS) if rng.random() < 0.97 else rng.choice((257, 300, 520))  # growth by steps
     layer = LayerSpec("ring", window, rng.choice((0, 0, *range(window)))) if ring else LayerSpec("full")
-    config = Config(
-        layer.kind, layer.window, layer.sinks, batch=rng.choice((1, 1, 2)), look=rng.choice(("every", "every", "last"))
-    )
+    layer = _with_policy(rng, layer) if rng.random() < 0.5 else layer  # every other cache has none
+    config = Config(**_fields(layer), batch=rng.choice((1, 1, 2)), look=rng.choice(("every", "every", "last")))
     return Trace(config, tuple(_calls(rng, layer)))
+
+
+def _with_policy(rng: random.Random, layer: LayerSpec) -> LayerSpec:
+    start, value_bits = _start(rng, layer), rng.choice((None, None, *CODE_BITS))
+    bits, group = rng.choice(CODE_BITS), rng.choice((32, 64))  # what divides the default head dim
+    return evolve(layer, bits=bits, value_bits=value_bits, group=group, start=start)
+
+
+def _start(rng: random.Random, layer: LayerSpec) -> Start:
+    w = layer.window or 3
+    return rng.choice((None, None, 0, 1, max(0, w - 1), w, w + 1, 2 * w + 1, "never"))
+
+
+def _fields(layer: LayerSpec) -> dict[str, Any]:
+    return {attribute.name: getattr(layer, attribute.name) for attribute in fields(LayerSpec)}
 
 
 def _calls(rng: random.Random, layer: LayerSpec) -> Iterator[Call]:
     names, listed = ["c0"], rng.random() < 0.1  # now and then a list
     if listed:
-        layers = (layer, LayerSpec("full"), LayerSpec("ring", rng.choice(WINDOWS)))
+        ring = LayerSpec("ring", rng.choice(WINDOWS))
+        ring = evolve(layer, kind="ring", window=ring.window, sinks=0, start=_start(rng, ring)) if layer.bits else ring
+        layers = (layer, LayerSpec("full"), ring)
         yield OpenList(layers=layers[: rng.randint(2, 3)], as_="l0")
         names = ["l0"]
     for number in range(rng.randint(2, 9)):
         call = evolve(_call(rng, layer, number), on=rng.choice(names))
-        if listed and not isinstance(call, AppendDecode | AppendWindow | Trim | Clone | Reset):
+        if listed and not isinstance(call, AppendDecode | AppendKnown | AppendWindow | Trim | Clone | Reset):
             continue
         yield evolve(call, bypass=False) if listed and isinstance(call, Trim) else call
         if isinstance(call, Clone):
@@ -68,6 +87,7 @@ def _call(rng: random.Random, layer: LayerSpec, number: int) -> Call:
     kinds: list[tuple[int, Callable[[], Call]]] = [
         (30, lambda: AppendDecode(window=_argument(rng, layer), array=_rarely(rng))),
         (30, lambda: AppendWindow(length=_length(rng, layer), window=_argument(rng, layer), array=_rarely(rng))),
+        (6, lambda: AppendKnown(length=_length(rng, layer), window=_argument(rng, layer), array=_rarely(rng))),
         (12, lambda: Trim(n=_count(rng, layer), bypass=False)),
         (10, lambda: Trim(n=_count(rng, layer), bypass=True)),
         (8, lambda: _mask(rng, layer)),
@@ -124,6 +144,6 @@ def _layers_alone(trace: Trace) -> Iterator[Trace]:
     if not isinstance(first, OpenList):
         return
     for layer in first.layers:
-        config = evolve(trace.config, kind=layer.kind, window=layer.window, sinks=layer.sinks)
+        config = evolve(trace.config, **_fields(layer))
         calls = tuple(evolve(call, on="c0") if call.on == first.as_ else call for call in trace.calls[1:])
         yield Trace(config, calls)

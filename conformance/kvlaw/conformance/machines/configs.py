@@ -46,7 +46,7 @@ def configs(
         look="last" if draw(st.integers(0, 3)) == 0 else "every",
         poison=draw(st.integers(0, 7)) == 0,
     )
-    if odd and not fixed and draw(st.sampled_from((False,) * 19 + (True,))):
+    if odd and not fixed and draw(st.sampled_from((False,) * 11 + (True,))):
         policed = _IMPOSSIBLE_POLICIES if config.bits else ()
         return evolve(config, **draw(st.sampled_from((*_IMPOSSIBLE[kind], *policed))))
     return evolve(config, **fixed)

@@ -39,9 +39,10 @@ def starts(window: int | None) -> tuple[Start, ...]:
 @st.composite
 def with_policy(draw: st.DrawFn, config: Config, policies: tuple[Policy, ...], fixed: Mapping[str, Any]) -> Config:
     """Draw a storage policy and head dims for a configuration; dense half the time, if that is served."""
-    drawn = draw(st.sampled_from(policies))
-    if drawn == "dense" or ("dense" in policies and draw(st.booleans())):
+    coded = tuple(policy for policy in policies if policy != "dense")
+    if not coded or ("dense" in policies and draw(st.booleans())):
         return config
+    drawn = draw(st.sampled_from(coded))
     bits = st.sampled_from(CODE_BITS)
     start = draw(st.sampled_from(starts(config.window))) if drawn == "bf16_first" else None
     value_bits = draw(st.none() | bits) if "value_bits" not in fixed else None
@@ -55,8 +56,9 @@ def _dims(draw: st.DrawFn, config: Config, fixed: Mapping[str, Any]) -> Config:
     keys = fixed.get("head_dim", draw(st.sampled_from(DIMS)))
     values = fixed.get("value_dim", draw(st.sampled_from((keys, keys, *DIMS))))
     dividing = tuple(g for g in GROUPS if keys % g == values % g == 0)
-    misfit = draw(st.integers(0, 15)) == 0
-    group = draw(st.sampled_from(GROUPS if misfit or not dividing else dividing))
+    others = tuple(g for g in GROUPS if g not in dividing)
+    misfit = bool(others) and draw(st.sampled_from((False,) * 11 + (True,)))
+    group = draw(st.sampled_from(others if misfit or not dividing else dividing))
     return evolve(config, head_dim=keys, value_dim=values, group=group)
 
 
