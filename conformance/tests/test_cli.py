@@ -30,7 +30,7 @@ def kvlaw(*arguments: str) -> Result:
 
 
 def flat(found: Result) -> str:
-    return " ".join(found.output.split())
+    return " ".join(found.output.replace("│", " ").split())
 
 
 # What works.

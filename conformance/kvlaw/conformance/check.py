@@ -43,7 +43,7 @@ class Effort:
     steps: int
 
 
-EFFORTS: dict[Budget, Effort] = {"quick": Effort(0, 0, 0), "ci": Effort(40, 200, 16), "deep": Effort(2500, 12000, 30)}
+EFFORTS: dict[Budget, Effort] = {"quick": Effort(0, 0, 0), "ci": Effort(50, 260, 16), "deep": Effort(2500, 12000, 30)}
 
 
 @frozen

@@ -31,12 +31,13 @@ _FIRST = {
     "trim": "n",
 }
 """What the first bare word behind a verb says."""
-_READS = ("decode", "window", "attend")
+_READS = ("decode", "window", "known", "attend")
 SHOWN_BY = {
     "answer": ("trim",),
     **dict.fromkeys(OF_QUERIES, _READS),
     "fetches": (*_READS, "dense"),
     "mask": (*_READS, "mask"),
+    "form": (*_READS, "dense"),
 }
 """The calls that show what a claim speaks of, where not every call does."""
 

@@ -144,13 +144,7 @@ class ContractMachine(ListRules):
         self.fired("convert")
 
     @precondition(
-        lambda self: (
-            not self.over
-            and 0 < self.left <= 40
-            and "clone" in self.used
-            and "clone" in self.can
-            and len(self.run_.oracle.world) < 8
-        )
+        lambda self: not self.over and 0 < self.left <= 40 and "clone" in self.can and len(self.run_.oracle.world) < 8
     )
     @rule(source=st.booleans())
     def convert_one_of_two(self, source: bool) -> None:
