@@ -21,8 +21,10 @@ BIN := $(VENV)/bin
 KVLAW := $(BIN)/kvlaw
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-OURS := builtin:mlx_impl.full builtin:mlx_impl.ring
-THEIRS := builtin:mlx_lm.KVCache builtin:mlx_lm.RotatingKVCache builtin:mlx_lm.ConcatenateKVCache
+OURS := builtin:mlx_impl.full builtin:mlx_impl.ring builtin:mlx_impl.affine_full builtin:mlx_impl.affine_ring \
+  builtin:mlx_impl.bf16_first_full builtin:mlx_impl.bf16_first_ring
+THEIRS := builtin:mlx_lm.KVCache builtin:mlx_lm.RotatingKVCache builtin:mlx_lm.ConcatenateKVCache \
+  builtin:mlx_lm.QuantizedKVCache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
