@@ -10,9 +10,7 @@ from kvlaw.conformance.questions import Asked
 from kvlaw.conformance.stamps import Stamper
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.numerics import attention
-from kvlaw.reference.numerics.affine import Codes
 from kvlaw.reference.numerics.formats import equal_bits
-from kvlaw.reference.numerics.quantized_attention import attend_quantized
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, MakeMask, Reset, Trim
 from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView
 from kvlaw.spec.records import ReadRecord, Tokens
@@ -119,19 +117,7 @@ class Showing:
         under = "causal" if mask.kind == "causal" else mask.array
         if view.form != "affine":
             return attention.attend(queries, keys, values, scale=scale, mask=under, dtype=config.dtype)
-        bits = self.stamper.side_bits
-        codes = [split_codes(p, self.stamper, side) for side, p in (("keys", keys), ("values", values))]
-        return attend_quantized(
-            queries,
-            codes[0],
-            codes[1],
-            scale=scale,
-            mask=under,
-            dtype=config.dtype,
-            key_bits=bits("keys"),
-            value_bits=bits("values"),
-            group=config.group,
-        )
+        return self.stamper.codec.attend(queries, keys, values, scale, under)
 
     def _compute(self, exchange: Exchange, read: ReadRecord) -> None:
         """Compare a random read's output with the NumPy model, over the bytes that were fetched in their order."""
@@ -144,12 +130,3 @@ class Showing:
         same = wanted.shape == view.output.shape
         same = same and bool(np.all(equal_bits(wanted, view.output, self.stamper.config.dtype)))
         self.arithmetic = Arithmetic(self.arithmetic.reads + 1, self.arithmetic.different + (not same))
-
-
-def split_codes(joined: Bits, stamper: Stamper, side: str) -> Codes:
-    """Take the codes of columns apart again, as ``join_codes`` laid them."""
-    width = stamper.config.head_dim if side == "keys" else stamper.config.value_dim
-    words, groups = width * stamper.side_bits(side) // 32, width // stamper.config.group
-    parts = np.split(joined, [words, words + groups], axis=-1)
-    half = np.uint32 if stamper.config.dtype == "f32" else np.uint16
-    return Codes(parts[0].astype(np.uint32), parts[1].astype(half), parts[2].astype(half))

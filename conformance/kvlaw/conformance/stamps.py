@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
+from kvlaw.reference.codes import Codec
 from kvlaw.reference.numerics.affine import dequantize, quantize
 from kvlaw.reference.numerics.formats import decode, encode
 from kvlaw.spec.calls import Malformed
@@ -96,6 +97,12 @@ class Stamper:
     def fits(self) -> bool:
         """The groups divide both head dims, so that there are codes (PREC-13)."""
         return self.config.head_dim % self.config.group == self.config.value_dim % self.config.group == 0
+
+    @cached_property
+    def codec(self) -> Codec:
+        """The codec of the configuration's storage policy."""
+        c = self.config
+        return Codec(c.layer, c.dtype, c.head_dim, c.value_dim)
 
     def side_bits(self, side: str) -> int:
         """Bits of one side's codes."""

@@ -10,7 +10,9 @@ import numpy as np
 from attrs import frozen
 
 from kvlaw.reference.numerics.affine import Codes, dequantize, quantize
+from kvlaw.reference.numerics.attention import Mask
 from kvlaw.reference.numerics.formats import DType, bits_dtype
+from kvlaw.reference.numerics.quantized_attention import attend_quantized
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import LayerSpec
 from kvlaw.spec.observations import Bits, join_codes
@@ -57,6 +59,20 @@ class Codec:
     def decode(self, side: Side, columns: Bits) -> Bits:
         """Dequantize columns of codes into tensors."""
         return dequantize(self.split(side, columns), dtype=self.dtype, bits=self.bits(side), group=self.layer.group)
+
+    def attend(self, queries: Bits, keys: Bits, values: Bits, scale: float, mask: Mask) -> Bits:
+        """Attend queries ``[B, H, L, D]`` over columns of codes, unfused."""
+        return attend_quantized(
+            queries,
+            self.split("keys", keys),
+            self.split("values", values),
+            scale=scale,
+            mask=mask,
+            dtype=self.dtype,
+            key_bits=self.bits("keys"),
+            value_bits=self.bits("values"),
+            group=self.layer.group,
+        )
 
     def column_bytes(self, side: Side) -> int:
         """Bytes of one column of one head: its words, and a scale and a bias for each group (GROW-9)."""

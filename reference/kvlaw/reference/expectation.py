@@ -46,7 +46,6 @@ class Expectation:
     live_before: tuple[int, ...] = ()
     live: tuple[int, ...] = ()
     form: Form = "dense"
-    situation: frozenset[str] = frozenset()
 
     def value(self, name: str) -> Any:
         """Give the expected value of a field, or None."""

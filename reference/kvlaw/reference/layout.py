@@ -16,7 +16,6 @@ from kvlaw.reference import index, index_policy
 from kvlaw.reference.codes import Codec, Side
 from kvlaw.reference.numerics import attention
 from kvlaw.reference.numerics.formats import DType, bits_dtype
-from kvlaw.reference.numerics.quantized_attention import attend_quantized
 from kvlaw.spec.calls import Phase
 from kvlaw.spec.config import LayerSpec, Storage
 from kvlaw.spec.observations import Bits, Form, Unbounded
@@ -54,22 +53,8 @@ class Read:
             wanted = f"[{rows}, a multiple of {heads}, {self.length}, {width}]"
             raise Refusal(f"queries {list(queries.shape)} of {queries.dtype}: this read takes {wanted} (READ-9)")
         if self.codec is not None:
-            return self._attend_codes(queries, scale, self.codec)
+            return self.codec.attend(queries, self.keys, self.values, scale, cast("Any", self.mask))
         return attention.attend(queries, self.keys, self.values, scale=scale, mask=cast("Any", self.mask), dtype=dtype)
-
-    def _attend_codes(self, queries: Bits, scale: float, codec: Codec) -> Bits:
-        keys, values = codec.split("keys", self.keys), codec.split("values", self.values)
-        return attend_quantized(
-            queries,
-            keys,
-            values,
-            scale=scale,
-            mask=cast("Any", self.mask),
-            dtype=codec.dtype,
-            key_bits=codec.bits("keys"),
-            value_bits=codec.bits("values"),
-            group=codec.layer.group,
-        )
 
 
 @frozen(eq=False)
