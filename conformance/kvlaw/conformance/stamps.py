@@ -12,18 +12,17 @@ the set. ``random`` makes arbitrary finite bits, for the comparison with the Num
 """
 
 from functools import cached_property
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
-from kvlaw.reference.codes import Codec
-from kvlaw.reference.numerics.affine import dequantize, quantize
+from kvlaw.reference.codes import Codec, Side
 from kvlaw.reference.numerics.formats import decode, encode
 from kvlaw.spec.calls import Malformed
 from kvlaw.spec.config import Config, DType
-from kvlaw.spec.observations import Bits, Form, Payload, join_codes
+from kvlaw.spec.observations import Bits, Form, Payload
 
 CODE_BITS = 14
 LEVEL = CODE_BITS
@@ -32,6 +31,7 @@ HEAD_LANES = 4
 PINS = 2
 PLACE_LANES = 4
 POINTER_GAIN = 512.0
+SIDES: tuple[Side, ...] = get_args(Side)
 PROBES = ("newest", "pointer", "oldest", "census")
 MOST_TOKENS = {"bf16": 14000, "f16": 1022, "f32": 1 << 14}
 WIDEST = np.float32(1e38)
@@ -96,7 +96,7 @@ class Stamper:
     @property
     def fits(self) -> bool:
         """The groups divide both head dims, so that there are codes (PREC-13)."""
-        return self.config.head_dim % self.config.group == self.config.value_dim % self.config.group == 0
+        return self.codec.fits
 
     @cached_property
     def codec(self) -> Codec:
@@ -104,15 +104,11 @@ class Stamper:
         c = self.config
         return Codec(c.layer, c.dtype, c.head_dim, c.value_dim)
 
-    def side_bits(self, side: str) -> int:
-        """Bits of one side's codes."""
-        return (self.config.bits if side == "keys" else self.config.bits_of_values) or 0
-
     def _grow(self, count: int) -> None:
         coded = self._gridded if self.grid else self._coded
         keys, values = (coded if self.config.stamp == "code" else self._random)(count)
         self._tables = {("keys", "dense"): keys, ("values", "dense"): values}
-        for side in ("keys", "values") if self.grid else ():
+        for side in SIDES if self.grid else ():
             self._tables[side, "affine"], self._tables[side, "restored"] = self._codes(
                 side, self._tables[side, "dense"]
             )
@@ -143,20 +139,18 @@ class Stamper:
         keys[0], values[0] = 0, 0
         return encode(keys, c.dtype), encode(values, c.dtype)
 
-    def _codes(self, side: str, table: Bits) -> tuple[Bits, Bits]:
+    def _codes(self, side: Side, table: Bits) -> tuple[Bits, Bits]:
         """Quantize a table column by column, and restore it; nothing if no group divides the width (PREC-13)."""
         if table.shape[-1] % self.config.group:
             return np.zeros((*table.shape[:-1], 0), np.uint32), table
-        bits, group, dtype = self.side_bits(side), self.config.group, self.config.dtype
-        codes = quantize(table, dtype=dtype, bits=bits, group=group)
-        restored = dequantize(codes, dtype=dtype, bits=bits, group=group)
+        codes = self.codec.encode(side, table)
+        restored = self.codec.decode(side, codes)
         restored[0] = 0
-        return join_codes(codes.words, codes.scales, codes.biases), restored
+        return codes, restored
 
-    def free(self, side: str) -> Ids:
+    def free(self, side: Side) -> Ids:
         """List the lanes of a grid stamp that are not pinned to an end code."""
-        width = self.config.head_dim if side == "keys" else self.config.value_dim
-        lanes = np.arange(width)
+        lanes = np.arange(self.codec.width(side))
         return lanes[lanes % self.config.group >= PINS]
 
     def _gridded(self, count: int) -> tuple[Bits, Bits]:
@@ -175,10 +169,9 @@ class Stamper:
         keys[0], values[0] = 0, 0
         return encode(keys, c.dtype), encode(values, c.dtype)
 
-    def _pinned(self, count: int, side: str) -> Floats:
-        c, half = self.config, 1 << (self.side_bits(side) - 1)
-        width = c.head_dim if side == "keys" else c.value_dim
-        table = np.zeros((count, c.batch, c.kv_heads, width), np.float32)
+    def _pinned(self, count: int, side: Side) -> Floats:
+        c, half = self.config, 1 << (self.codec.bits(side) - 1)
+        table = np.zeros((count, c.batch, c.kv_heads, self.codec.width(side)), np.float32)
         table[..., 0 :: c.group], table[..., 1 :: c.group] = -half, half - 1
         return table
 

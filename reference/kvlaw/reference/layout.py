@@ -151,7 +151,7 @@ class Cache:
         length = int(keys.shape[2])
         mask = self.mask(length, phase, window, array)
         plan = self.plan(phase, length)
-        codec = self.codec or (self.make_codec(keys, values, dtype) if self.layer.due(0) else None)
+        codec = self.codec or (self.make_codec(keys, values, dtype) if self.layer.policy == "affine" else None)
         new = Planes(keys, values) if codec is None else _encoded(codec, Planes(keys, values))
         held = self.planes or Planes(new.keys[:, :, :0], new.values[:, :, :0])
         self.planes = held.grown(plan.add).kept(plan.keep).written(plan.write_at, new)
@@ -167,11 +167,16 @@ class Cache:
 
     def settle(self, keys: Bits, values: Bits) -> None:
         """Convert every column as laid out, if that is due by now (PREC-1, PREC-5, PREC-8, PREC-9)."""
-        if self.codec is not None or self.planes is None or not self.layer.due(self.offset):
+        start = self.layer.start
+        if self.codec is not None or self.planes is None or not isinstance(start, int) or not self.due_at(self.offset):
             return
         self.codec = self.make_codec(keys, values, self.dtype)
         self.planes, self.state = _encoded(self.codec, self.planes), index_policy.after_conversion(self.state)
-        self.floor = self.offset if self.layer.start else 0
+        self.floor = index_policy.floor_after(start, self.offset)
+
+    def due_at(self, offset: int) -> bool:
+        """Say whether a dense cache of this policy is to convert at an offset (PREC-1 to PREC-3)."""
+        return isinstance(self.layer.start, int) and index_policy.is_due(self.layer.start, offset)
 
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
         """Plan one append."""
@@ -287,15 +292,16 @@ class Cache:
     @property
     def storage(self) -> Storage:
         """What it holds now: tensors, or codes."""
-        return "affine" if self.codec is not None or self.layer.due(0) else "dense"
+        return "affine" if self.codec is not None or self.layer.policy == "affine" else "dense"
 
     @property
     def max_append(self) -> int | Unbounded:
-        """Positions that may be appended until the storage changes (PREC-10)."""
+        """How many positions make it due: an append of that many converts, of one fewer does not (PREC-10)."""
         start = self.layer.start
-        if not isinstance(start, int) or self.codec is not None or self.offset >= start:
+        if not isinstance(start, int) or self.codec is not None:
             return "unbounded"
-        return start - self.offset
+        left = index_policy.positions_left(start, self.offset)
+        return "unbounded" if left is None else left
 
     @property
     def nbytes(self) -> int:

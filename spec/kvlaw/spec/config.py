@@ -81,12 +81,6 @@ class LayerSpec:
         """Bits of a value's code: ``value_bits``, or as many as a key's."""
         return self.bits if self.value_bits is None else self.value_bits
 
-    def due(self, offset: int) -> bool:
-        """Say whether a cache that stands at ``offset`` is to hold codes (PREC-1 to PREC-3)."""
-        if self.bits is None or self.start == "never":
-            return False
-        return self.start is None or (offset >= self.start and offset > 0)
-
     def describe(self) -> str:
         """Write the layer as the text form does: ``ring window=8 sinks=2 bits=4 start=5``."""
         parts: list[str] = [self.kind] + ([] if self.window is None else [f"window={self.window}"])

@@ -32,7 +32,7 @@ class BoundaryFault(WrongCache):
 
     def due(self) -> bool:
         """Say whether the cache is to convert, after an append."""
-        return self.layer.due(self.offset)
+        return self.due_at(self.offset)
 
     def floor_at(self, offset: int) -> int:
         """Give the floor that a conversion at ``offset`` leaves."""
@@ -73,7 +73,7 @@ class LooksBeforeTheAppend(BoundaryFault):
     """The offset is compared with the start before the positions are stored, so that an append too many stays dense."""
 
     def due(self) -> bool:
-        return self.layer.due(self.offset - self.call.length)
+        return self.due_at(self.offset - self.call.length)
 
 
 @fault("windows-do-not-convert", breaks="PREC-1", trace="ring window=4 bits=4 start=2 ; window 3", report="B51")
@@ -114,7 +114,7 @@ class ConvertsWhenAllocated(BoundaryFault):
     """A growing cache compares its allocated columns with the start, so that the first append converts it."""
 
     def due(self) -> bool:
-        return self.layer.due(self.offset) or (self.layer.start != "never" and self.columns >= self.start > 0)
+        return self.due_at(self.offset) or (self.layer.start != "never" and self.columns >= self.start > 0)
 
 
 @fault("trims-do-not-count", breaks="PREC-1", trace="full bits=4 start=3 ; window 2 ; trim 1 ; decode")
@@ -128,7 +128,7 @@ class TrimsDoNotCount(BoundaryFault):
         return super().act(asked)
 
     def due(self) -> bool:
-        return self.layer.due(self.appended)
+        return self.due_at(self.appended)
 
 
 @fault("says-it-is-dense", breaks="PREC-1", trace="full bits=4 start=2 ; window 2")
@@ -136,7 +136,7 @@ class SaysItIsDense(ReferenceAdapter):
     """The storage that a cache reports is that of its construction, also when it holds codes by now."""
 
     def show(self, cache: Any) -> StateView:
-        return evolve(super().show(cache), storage="affine" if cache.layer.due(0) else "dense")
+        return evolve(super().show(cache), storage="affine" if cache.layer.policy == "affine" else "dense")
 
 
 @fault("start-0-is-no-start", breaks="PREC-2", trace="full bits=4 start=0 ; decode")
@@ -191,7 +191,7 @@ class ConvertsBeforeTheAppend(BoundaryFault):
 
     def act(self, asked: Asked) -> Read:
         fits = asked.well_formed and asked.keys.shape[:3] == asked.values.shape[:3] and asked.length > 0
-        if fits and self.codec is None and self.layer.due(self.offset + asked.length):
+        if fits and self.codec is None and self.due_at(self.offset + asked.length):
             self.codec = self.make_codec(asked.keys, asked.values, asked.dtype)
             self.planes = self.planes and self.converted(self.planes)
             self.dtype, self.floor = asked.dtype, self.floor_at(self.offset + asked.length)
