@@ -230,6 +230,6 @@ def test_attention_that_does_not_fit_is_refused() -> None:
         cache.attend(cache.queries, cache.keys[:, :, :0], cache.values[:, :, :0])
     with pytest.raises(ValueError, match="does not broadcast"):
         cache.attend(cache.queries, cache.keys, cache.values, np.ones((3, 12), np.bool_))
-    with pytest.raises(ValueError, match="has the kernel sets unfused, got 'tiled'"):
-        cache.attend(cache.queries, cache.keys, cache.values, kernel_set=cast("KernelSet", "tiled"))
-    assert KERNEL_SETS == ("unfused",)
+    with pytest.raises(ValueError, match="has the kernel sets unfused, tiled_causal, tiled, got 'flash'"):
+        cache.attend(cache.queries, cache.keys, cache.values, kernel_set=cast("KernelSet", "flash"))
+    assert KERNEL_SETS == ("unfused", "tiled_causal", "tiled")
