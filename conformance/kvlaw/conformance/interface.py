@@ -148,7 +148,7 @@ class Adapter:
         return None
 
     def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
-        """Say how many positions may be appended before a layer's storage changes (None: not said)."""
+        """Say how many positions make a layer due, one fewer making none (None: not said)."""
         return None
 
 

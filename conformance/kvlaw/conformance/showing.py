@@ -95,7 +95,8 @@ class Showing:
         made, mask = self.foretold.pop(name, (None, None))
         if made is None or mask is None or not isinstance(call, AppendDecode | AppendWindow) or read is None:
             return None
-        if (made.phase, made.length, made.window) != (call.verb, call.length, call.window):
+        phase = "decode" if isinstance(call, AppendDecode) else "window"  # a known append has the mask of a window
+        if (made.phase, made.length, made.window) != (phase, call.length, call.window):
             return None
         return visible_under(mask, read, len(exchange.tokens))
 

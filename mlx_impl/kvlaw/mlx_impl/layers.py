@@ -119,7 +119,7 @@ def settle(caches: Sequence[Cache]) -> int:
 
 @clause("PREC-10", "PREC-15")
 def max_append_tokens(caches: Sequence[Cache]) -> int | None:
-    """Return how many positions may be appended before a layer is converted; None for any number."""
+    """Return how many positions make a layer due, one fewer making none; None: unbounded."""
     return min((cache.max_append for cache in caches if cache.max_append is not None), default=None)
 
 

@@ -89,9 +89,9 @@ class Precision:
 
     @clause("PREC-10")
     def max_append(self, offset: int) -> int | None:
-        """Return how many positions may still be appended in half precision; None for any number.
+        """Return how many positions make it due; None: unbounded.
 
-        Appending exactly that many makes it due, one fewer does not.
+        An append of exactly that many converts when it ends, one of fewer does not.
         """
         boundary = self.boundary
         return boundary - offset if boundary is not None and offset < boundary else None

@@ -124,7 +124,7 @@ class Standing(ABC):
     @property
     @clause("PREC-10")
     def max_append(self) -> int | None:
-        """Return how many positions may be appended before it is converted; None for any number."""
+        """Return how many positions make it due, so that it is converted; one fewer does not; None: unbounded."""
         return None if self._boundary is None else self.policy.max_append(self.offset)
 
     @property

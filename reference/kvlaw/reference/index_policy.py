@@ -1,6 +1,7 @@
 """When a cache that holds half precision turns to codes, in plain integers.
 
-* `is_due`: whether a conversion is due at an offset; `positions_left`: how many positions may come before it is.
+* `is_due`: whether a conversion is due at an offset; `positions_left`: how many more
+  positions make it due.
 * `floor_after`: the reuse floor that a conversion leaves.
 * `after_conversion`: the geometry after a conversion, that of before: columns stay where they lie.
 

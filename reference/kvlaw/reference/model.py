@@ -76,7 +76,7 @@ class Model:
 
     @property
     def max_append(self) -> int | Unbounded:
-        """Positions that may be appended until its storage changes (PREC-10)."""
+        """How many positions make it due: an append of that many converts, of one fewer does not (PREC-10)."""
         start = self.layer.start
         if not isinstance(start, int) or self.converted:
             return "unbounded"

@@ -58,7 +58,7 @@ CAPABILITIES: dict[str, str] = {
     "value_bits": "the codes of its values can have other bits than those of its keys",
     "codes": "it shows the codes that it holds and fetches",
     "floor": "it reports its reuse floor",
-    "max_append": "it says how many positions may be appended before its storage changes",
+    "max_append": "it says how many positions make it due: an append of that many converts, of one fewer does not",
     "known": "it appends decided tokens, each attended with one-query arithmetic",
     "list_appends": "an append to a list of layers reaches all of them or none",
     "lists": "a list of layers can be trimmed, cloned and asked as one",

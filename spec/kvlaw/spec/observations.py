@@ -55,8 +55,8 @@ class StateView:
 
     ``keys`` and ``values`` are the allocated planes ``[B, Hkv, columns, D]`` in physical order; ``can_trim[n]`` answers
     for n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write. ``form`` says what
-    the planes hold (see ``ReadView``), ``floor`` is the reuse floor (0: none), ``max_append`` how many positions may be
-    appended before the storage changes.
+    the planes hold (see ``ReadView``), ``floor`` is the reuse floor (0: none), ``max_append`` how many appended
+    positions make the cache due: an append of that many changes the storage when it ends, of one fewer does not.
     """
 
     offset: int | None = None

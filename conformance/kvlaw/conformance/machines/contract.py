@@ -127,7 +127,7 @@ class ContractMachine(ListRules):
     @precondition(lambda self: not self.over and self.left > 0)
     @rule(data=data_, short=st.integers(0, 2), name=st.sampled_from(("decode", "window", "known", "dense")))
     def convert(self, data: st.DataObject, short: int, name: str) -> None:
-        """Append all but a few of the positions that are left until the storage changes, then the rest."""
+        """Append all but a few of the positions that make the cache due, then the rest."""
         parts = [n for n in (self.left - short, short) if n > 0]
         calls: dict[str, Call] = {
             "known": AppendKnown(length=parts[-1]),
@@ -148,7 +148,7 @@ class ContractMachine(ListRules):
     )
     @rule(source=st.booleans())
     def convert_one_of_two(self, source: bool) -> None:
-        """Clone shortly before the storage changes, bring one of the two over, and go on with both."""
+        """Clone shortly before the cache is due, bring one of the two over, and go on with both."""
         twin = f"c{len(self.calls) + 1}"
         self.do(Clone(as_=twin))
         one, other = ("c0", twin) if source else (twin, "c0")
@@ -159,7 +159,7 @@ class ContractMachine(ListRules):
 
     @property
     def left(self) -> int:
-        """Count the positions until the storage of the first cache changes; 0 if it never will."""
+        """Count the positions that make the first cache due; 0 if there is no such number, or it is large."""
         left = self.model.max_append
         return left if isinstance(left, int) and left <= 300 and not self.model.lenient else 0
 

@@ -111,7 +111,7 @@ def is_triple(plane: Any) -> bool:
 
 
 def bound(owner: Any) -> int | Unbounded | None:
-    """Read how many positions may be appended before the storage changes; None stands for any number."""
+    """Read how many positions make a cache due; None stands for no such number."""
     value = plain(owner, "max_append")
     return "unbounded" if value is None or value == "unbounded" else number(owner, "max_append")
 

@@ -5,7 +5,7 @@
 ``mask(length, *, phase=, window=, as_array=)``, ``trim(n, *, bypass=)``, ``can_trim(n)``, ``clone()``, ``reset()``,
 ``state()``, and the numbers ``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``,
 ``identity``, ``storage``. A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``,
-``max_append`` (None: any number) and ``codes`` (keys and values as triples words, scales, biases; None while it holds
+``max_append`` (None: unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds
 none); the ``keys`` and ``values`` of its reads may be such triples.
 """
 
