@@ -187,6 +187,19 @@ def test_round_to_is_widening_after_narrowing(dtype: DType, bits: list[int]) -> 
     assert np.array_equal(round_to(values, dtype).view(np.uint32), expected.view(np.uint32))
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_round_to_is_widening_after_narrowing_at_every_boundary(dtype: DType) -> None:
+    """Every number of the format, every midpoint of two neighbours, and the float32 numbers next to it."""
+    numbers = decode(np.arange(1 << 16, dtype=np.uint16), dtype)
+    ascending = np.sort(numbers[np.isfinite(numbers)]).astype(np.float64)
+    with np.errstate(all="ignore"):
+        middles = ((ascending[1:] + ascending[:-1]) / 2).astype(np.float32)
+        around = [np.nextafter(middles, np.float32(limit)) for limit in (-np.inf, np.inf)]
+        values = np.concatenate([numbers, middles, *around, np.array([65519.99, 65520, 3.4e38], np.float32)])
+    expected = decode(encode(values, dtype), dtype)
+    assert np.array_equal(round_to(values, dtype).view(np.uint32), expected.view(np.uint32))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_shapes_and_strides_do_not_matter(dtype: DType) -> None:
     values = np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4)

@@ -30,6 +30,10 @@ _SIGN: Final = np.uint32(0x8000_0000)
 _BF16_NAN: Final = np.uint16(0x7FC0)
 _F16_NAN: Final = np.uint16(0x7D00)
 _F32_QUIET_NAN: Final = np.uint32(0x7FC0_0000)
+_F16_NAN_AS_F32: Final = np.uint32(0x7FE0_0000)
+_F16_LEAST_NORMAL: Final = np.float32(2**-14)
+_F16_GREATEST: Final = np.float32(65504)
+_HALF: Final = np.float32(0.5)
 _LOWEST_BITS: Final[dict[DType, int]] = {"bf16": 0xFF7F, "f16": 0xFBFF, "f32": 0xFF7F_FFFF}
 # A float64 that lies halfway between two float32 numbers, subnormal ones included, has at least these bits clear.
 _CLEAR_IN_A_TIE: Final = np.uint64((1 << 28) - 1)
@@ -74,9 +78,8 @@ def round_to(values: Float32, dtype: DType) -> Float32:
     """Round float32 ``values`` to the nearest value of ``dtype`` and hand that back as float32."""
     if dtype == "f32":
         return np.asarray(values, np.float32)
-    if dtype == "bf16":
-        return _rounded_to_bf16(np.asarray(values, np.float32, order="C")).view(np.float32)
-    return decode(encode(values, dtype), dtype)
+    floats = np.asarray(values, np.float32, order="C")
+    return _rounded_to_bf16(floats).view(np.float32) if dtype == "bf16" else _rounded_to_f16(floats)
 
 
 def lowest(dtype: DType) -> np.float32:
@@ -130,6 +133,28 @@ def _rounded_to_bf16(floats: Float32) -> NDArray[np.uint32]:
     rounded += bits
     rounded &= np.uint32(0xFFFF_0000)
     return np.where(np.isnan(floats), np.uint32(_BF16_NAN) << np.uint32(16), rounded)
+
+
+def _rounded_to_f16(floats: Float32) -> Float32:
+    """Return the nearest f16 value, as `decode` of `encode` does, without NumPy's slow conversion of tiny numbers.
+
+    A normal f16 number has 13 of a float32's low bits clear. A subnormal one is a multiple of 2^-24, the distance of
+    the float32 numbers from 1/2 to 1, among which an addition of 1/2 rounds it.
+    """
+    magnitude = np.abs(np.atleast_1d(floats))
+    bits = magnitude.view(np.uint32)
+    rounded = np.right_shift(bits, 13)
+    rounded &= np.uint32(1)
+    rounded += np.uint32(0xFFF)
+    rounded += bits
+    rounded &= np.uint32(0xFFFF_E000)
+    result = rounded.view(np.float32)
+    with np.errstate(all="ignore"):
+        np.copyto(result, (magnitude + _HALF) - _HALF, where=magnitude < _F16_LEAST_NORMAL)
+        np.copyto(result, np.float32(np.inf), where=result > _F16_GREATEST)
+        np.copyto(result, _F16_NAN_AS_F32.view(np.float32), where=np.isnan(magnitude))
+    signed = result.view(np.uint32).reshape(floats.shape) | (floats.view(np.uint32) & _SIGN)
+    return np.asarray(signed).view(np.float32)
 
 
 def _with_f16_nans(values: Float32, raw: Bits) -> Float32:
