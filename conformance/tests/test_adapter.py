@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sys
+import threading
 import time
 from typing import Any
 
@@ -435,9 +436,61 @@ def test_the_limit_is_no_exception_that_a_cache_would_swallow() -> None:
     assert not issubclass(TimeLimitError, Exception)
 
 
-def test_the_users_interrupt_passes() -> None:
+def press(*_: Any) -> None:
+    """Interrupt as Ctrl-C does."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def press_and_swallow(*_: Any) -> None:
+    """Interrupt a call that makes nothing of it."""
+    with contextlib.suppress(KeyboardInterrupt):
+        press()
+
+
+@pytest.mark.parametrize("how", [press, press_and_swallow])
+def test_the_users_interrupt_passes(how: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
-        opened(spoilt(append=raising(KeyboardInterrupt()))).apply(AppendDecode(), payload(1), look=True)
+        opened(spoilt(append=how)).apply(AppendDecode(), payload(1), look=True)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_of_the_caches_own_is_its_error() -> None:
+    for error in (KeyboardInterrupt(), GeneratorExit("gone"), Leaving("home")):
+        seen = opened(spoilt(append=raising(error))).apply(AppendDecode(), payload(1), look=True)
+        assert seen.outcome == "error"
+        assert type(error).__name__ in seen.message
+
+
+class Leaving(BaseException):
+    """Flies through every except Exception."""
+
+
+def test_a_handler_of_somebody_elses_decides_what_an_interrupt_is() -> None:
+    told: list[int] = []
+
+    def tell(number: int, _frame: object) -> None:
+        told.append(number)
+
+    def show(_cache: Any) -> StateView:
+        press()
+        return StateView(offset=0)
+
+    before = signal.signal(signal.SIGINT, tell)
+    try:
+        assert opened(spoilt(show=show)).apply(LookAt(), None, look=True).ok
+        assert signal.getsignal(signal.SIGINT) is tell
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert told == [signal.SIGINT] * 2  # once when it was opened, once when it was looked at
+
+
+def test_an_interrupt_in_another_thread_is_its_own() -> None:
+    seen: list[Observation] = []
+    subject = opened(spoilt(append=raising(KeyboardInterrupt())))
+    thread = threading.Thread(target=lambda: seen.append(subject.apply(AppendDecode(), payload(1), look=True)))
+    thread.start()
+    thread.join()
+    assert seen[0].outcome == "error"
 
 
 def test_what_a_cache_prints_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

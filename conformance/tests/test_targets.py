@@ -1,5 +1,6 @@
 """Targets by name: what can be opened, which kinds it serves, and what is said of a target that cannot be run."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,9 +94,11 @@ def test_a_fault_opens_by_name() -> None:
         ("py:numpy_caches:Rign", ["has no 'Rign'", "did you mean 'Ring'?"]),
         ("py:broken_import:Ring", ["importing broken_import failed", "a_module_that_nobody_has"]),
         ("py:leaving_import:Ring", ["importing leaving_import failed", "sys.exit('not today')"]),
+        ("py:interrupting_import:Ring", ["py:interrupting_import:Ring cannot be run: the target raised Keyboard"]),
         ("py:hostile:answer", ["py:hostile:answer is a int", "a class, a factory or an Adapter"]),
         ("py:hostile:Nobody", ["makes a Nobody without update_and_fetch", "Adapter"]),
         ("py:hostile:Unbuildable", ["building py:hostile:Unbuildable", "OSError: no room"]),
+        ("py:hostile:Uninterruptible", ["cannot be run: the target raised KeyboardInterrupt"]),
         ("py:hostile:Needy", ["wants 'pool'", "--map FIELD=pool"]),
         ("py:numpy_caches:Ring", ["wants 'max_size'", "--map window=max_size"]),
         ("fault:no-such-fault", ["unknown fault 'no-such-fault'", "kvlaw faults"]),
@@ -293,6 +296,11 @@ def test_an_adapter_is_used_as_it_is(attribute: str) -> None:
         ("Torn", "ok", "value of head 0 is t2's"),
         ("Short", "ok", "but 1 values"),
         ("Leaves", "error", "sys.exit(3)"),
+        ("Interrupts", "error", "the target raised KeyboardInterrupt of its own"),
+        ("OutOfMemory", "refused", "MemoryError: no pages"),
+        ("TooDeep", "refused", "RecursionError: maximum recursion depth"),
+        ("Abandons", "error", "GeneratorExit: leaving"),
+        ("Unspeakable", "refused", "Error: (its text cannot be shown: RuntimeError)"),
         ("BadNumber", "error", "nbytes is nan, no whole number"),
     ],
 )
@@ -310,7 +318,8 @@ def test_a_hostile_cache_is_a_result_and_the_next_trace_is_judged(name: str, out
 
 def test_the_users_interrupt_ends_it_all() -> None:
     with pytest.raises(KeyboardInterrupt):
-        walk(open_target("py:hostile:Interrupts", NUMPY), "full ; decode x2")
+        walk(open_target("py:hostile:IsInterrupted", NUMPY), "full ; decode x2")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_cache_that_prints_leaves_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:

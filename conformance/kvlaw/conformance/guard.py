@@ -3,7 +3,7 @@
 * It may raise: an exception out of the call itself is a refusal, out of the showing of its results an error.
 * It may hang: the call is interrupted after its time limit (``Patience``, ``timelimit``), which is an error.
 * It may print: what it prints goes to stderr, so that a report on stdout stays whole.
-* It may leave (``sys.exit``): that is an error; only the user's own interrupt passes.
+* It may leave (``sys.exit``, a ``KeyboardInterrupt`` of its own): that is an error; only the user's interrupt passes.
 """
 
 import sys
@@ -16,6 +16,7 @@ import numpy as np
 from attrs import define
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
+from kvlaw.conformance.interrupts import OwnInterruptError, users_alone
 from kvlaw.conformance.timelimit import TimeLimitError, time_limit
 from kvlaw.spec.observations import Observation, Outcome
 
@@ -70,7 +71,7 @@ class Patience:
 def guarded(seconds: float, act: Callable[[], Observation]) -> Observation:
     """Make one call into a foreign cache, ``seconds`` long at most, and turn whatever happens into an observation."""
     try:
-        with time_limit(seconds), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
+        with users_alone(), time_limit(seconds), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
             return act()
     except UnsupportedError as error:
         return Observation("unsupported", message=str(error) or "the target has no such call")
@@ -87,10 +88,18 @@ def _outcome(error: BaseException) -> Outcome:
 
 def describe(error: BaseException) -> str:
     """Say in one line what was raised."""
-    words = " ".join(str(error).split())
+    words = " ".join(_message(error).split())
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)  # no escape sequence reaches a terminal
-    if isinstance(error, ShowingError | NonsenseError | TimeLimitError):
+    if isinstance(error, ShowingError | NonsenseError | TimeLimitError | OwnInterruptError):
         return text
     if isinstance(error, SystemExit):
-        return f"the target called sys.exit({error.code!r})"
+        return f"the target called sys.exit({text})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _message(error: BaseException) -> str:
+    """Read an exception's text, which may be code of the target's."""
+    try:
+        return repr(error.code) if isinstance(error, SystemExit) else str(error)
+    except Exception as other:
+        return f"(its text cannot be shown: {type(other).__name__})"

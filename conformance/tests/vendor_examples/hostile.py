@@ -2,6 +2,7 @@
 # type: ignore # foreign code has no types
 """Growing NumPy caches that do one hostile thing each, from their second append on."""
 
+import signal
 import sys
 import time
 
@@ -79,7 +80,39 @@ class Leaves(Hostile):
 
 class Interrupts(Hostile):
     def spoil(self, keys, values):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt  # nobody asked for it
+
+
+class IsInterrupted(Hostile):
+    def spoil(self, keys, values):
+        try:
+            signal.raise_signal(signal.SIGINT)  # the user does
+        except KeyboardInterrupt:
+            raise ValueError("swallowed") from None
+
+
+class OutOfMemory(Hostile):
+    def spoil(self, keys, values):
+        raise MemoryError("no pages")
+
+
+class TooDeep(Hostile):
+    def spoil(self, keys, values):
+        return self.spoil(keys, values)
+
+
+class Abandons(Hostile):
+    def spoil(self, keys, values):
+        raise GeneratorExit("leaving")
+
+
+class Unspeakable(Hostile):
+    class Error(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    def spoil(self, keys, values):
+        raise self.Error
 
 
 class Prints(Hostile):
@@ -97,6 +130,11 @@ class BadNumber(Growing):
 class BadTrim(Growing):
     def trim(self, n):
         return "all of it"
+
+
+class Uninterruptible(Growing):
+    def __init__(self):
+        raise KeyboardInterrupt
 
 
 class Unbuildable(Growing):

@@ -5,7 +5,8 @@ target (an unknown name, a module that cannot be imported, a constructor that ra
 it and the way out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,6 +15,7 @@ from attrs import frozen
 
 from kvlaw.conformance.adapter import Adapter, AdapterSubject
 from kvlaw.conformance.guard import describe
+from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.spec.config import KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
@@ -117,12 +119,8 @@ def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapp
     _check("py", options, mapping)
     from kvlaw.conformance.subjects.python import adapt
 
-    try:
+    with _told(name):
         made = adapt(found, name.removeprefix("py:"), options, mapping)
-    except TargetError:
-        raise
-    except Exception as error:
-        raise TargetError(f"{name} cannot be run: {describe(error)}") from error
     return AdapterSubject(made, _seconds(options), name)
 
 
@@ -197,21 +195,27 @@ def _builtin(name: str, options: Options) -> Adapter:
     for module in builtin.needs:
         if find_spec(module) is None:
             raise TargetError(f"builtin:{name} needs {module}: pip install {PACKAGES[module]}")
-    try:
+    with _told(f"builtin:{name}"):
         return builtin.make(options)
-    except Exception as error:
-        raise TargetError(f"builtin:{name} cannot be run: {describe(error)}") from error
 
 
 def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
     from kvlaw.conformance.subjects.python import adapter
 
-    try:
+    with _told(f"py:{name}"):
         return adapter(name, options, mapping)
-    except TargetError:
+
+
+@contextmanager
+def _told(name: str) -> Generator[None]:
+    """Make a ``TargetError`` of whatever a target raises while it is made ready; the user's interrupt passes."""
+    try:
+        with users_alone():
+            yield
+    except (KeyboardInterrupt, TargetError):
         raise
-    except Exception as error:
-        raise TargetError(f"py:{name} cannot be run: {describe(error)}") from error
+    except BaseException as error:
+        raise TargetError(f"{name} cannot be run: {describe(error)}") from error
 
 
 def _fault(name: str) -> Subject:
