@@ -14,6 +14,11 @@ from kvlaw.conformance.scope import ruled_out
         ("RING-14", {"sinks": 3, "window": 4}),
         ("VIS-10", {"batch": 1, "kv_heads": 1}),
         ("OWN-8", {"poison": False}),
+        ("ERR-6", {"bits": 4}),
+        ("PREC-2", {"bits": 4, "start": 16}),
+        ("PREC-3", {"start": 0}),
+        ("PREC-11", {"start": "never"}),
+        ("READ-14", {"start": "never"}),
     ],
 )
 def test_a_setting_leaves_the_clause_no_situation(clause: str, fixed: dict[str, object]):
@@ -35,6 +40,13 @@ def test_a_setting_leaves_the_clause_no_situation(clause: str, fixed: dict[str, 
         ("VIS-10", {"batch": 1, "kv_heads": 2}),
         ("OWN-8", {"poison": True}),
         ("RING-1", {"window": 8}),
+        ("ERR-6", {"batch": 1}),
+        ("PREC-2", {"start": 0}),
+        ("PREC-2", {"bits": 4}),
+        ("PREC-3", {"start": "never"}),
+        ("PREC-11", {"bits": 4}),
+        ("READ-14", {"start": 16}),
+        ("PREC-10", {"start": "never"}),
     ],
 )
 def test_every_other_clause_stays_open(clause: str, fixed: dict[str, object]):

@@ -145,3 +145,18 @@ def test_failures_have_a_class_per_clause_and_an_id():
     again.play(trace("full ; window 9"))
     again.play(trace("full ; window 10"))
     assert again.failures["POS-2"].id == identity
+
+
+def test_codes_of_arbitrary_data_are_asked_for_only_where_their_arithmetic_is_known() -> None:
+    stamps: list[str] = []
+
+    class Asked(ReferenceAdapter):
+        def build(self, layer: Any) -> Any:
+            stamps.append(self.config.stamp)
+            return super().build(layer)
+
+    for arithmetic in (False, True):
+        run = session(Asked, arithmetic=arithmetic)
+        run.play(trace("full bits=4 stamp=random ; decode"))
+        run.play(trace("full stamp=random ; decode"))
+    assert stamps == ["code", "random", "random", "random"]

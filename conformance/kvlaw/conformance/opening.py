@@ -115,7 +115,9 @@ def _policed(named: str, subject: Subject, fixed: dict[str, Any]) -> dict[str, A
         return fixed
     policies = served(subject, subject.capabilities)
     if not fitting(policies, fixed):
-        raise SettingError(f"{_written(fixed)}: {named} is checked with {' and '.join(policies)} storage only")
+        lacks = f"{_written(fixed)}: {named} is checked with {' and '.join(policies)} storage only"
+        hint = "; a factory that takes bits or start by another name has to be told: --map bits=kv_bits"
+        raise SettingError(lacks + (hint if named.startswith("py:") else ""))
     return {"bits": DEFAULT_BITS, **fixed}
 
 

@@ -22,6 +22,13 @@ def _sinks_fit(fixed: Fixed) -> bool:
     return "sinks" in fixed and "window" in fixed and fixed["sinks"] < fixed["window"]
 
 
+def _other_start(*values: Any) -> Callable[[Fixed], bool]:
+    return lambda fixed: "start" in fixed and fixed["start"] not in values
+
+
+_CONVERTED = ("PREC-1", "PREC-4", "PREC-7", "PREC-8", "PREC-9", "READ-10", "READ-11", "READ-14", "READ-15")
+"""Clauses that speak of a conversion, or of the codes after it."""
+_POLICY = ("bits", "value_bits", "group", "start")
 _RULES: tuple[Rule, ...] = (
     (("RING-10",), lambda fixed: fixed.get("window", 1) != 1, "a window of 1 is never drawn"),
     (("VIS-9", "RING-12", "RING-13", "MASK-13"), _no_sinks, "no ring with sinks is drawn"),
@@ -29,7 +36,11 @@ _RULES: tuple[Rule, ...] = (
     (("MASK-8", "TRIM-2"), _is("window", 1), "there is nothing below a window of 1"),
     (("VIS-10",), lambda fixed: fixed.get("batch") == fixed.get("kv_heads") == 1, "there is one row and one head"),
     (("OWN-8",), _is("poison", False), "the caller's arrays are never overwritten"),
-    (("ERR-6",), lambda fixed: "window" in fixed, "the configuration is always a possible one"),
+    (("ERR-6",), lambda fixed: bool({"window", *_POLICY} & fixed.keys()), "the configuration is always a possible one"),
+    (("PREC-2",), _other_start(0), "no cache has the start 0"),
+    (("PREC-3",), _other_start("never"), "no cache has the start never"),
+    (("PREC-11",), _other_start(), "every cache has a start"),
+    (_CONVERTED, _is("start", "never"), "no cache ever converts"),
 )
 
 

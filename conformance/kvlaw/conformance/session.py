@@ -51,7 +51,9 @@ class Session:
         return Lockstep(self.subject, self.profile, self.clauses, arithmetic=self.arithmetic)
 
     def play(self, trace: Trace) -> tuple[Step, ...]:
-        """Walk a stored trace and note every step."""
+        """Walk a stored trace and note every step; where nobody knows the codes of arbitrary data, with known data."""
+        if trace.config.bits and not self.arithmetic:
+            trace = evolve(trace, config=evolve(trace.config, stamp="code"))
         run = self.lockstep()
         steps = run.run(trace)
         for index, step in enumerate(steps):

@@ -131,7 +131,7 @@ class Oracle:
         kept = (Expected("sights", shows.sights, cited), Expected("probes", None, cited)) if shows.sights else ()
         order = self.judge.states.layout_only(Expected("order", shows.order, cited)) if shows.sights else ()
         policy = self.judge.config.bits is not None and shows.sights
-        form = (Expected("form", shows.form, ("PREC-4", *cited)),) if policy else ()
+        form = (Expected("form", shows.form, ("PREC-4",)),) if policy else ()
         return evolve(shows, outcomes=("ok",), charged=cited, expected=(*form, *kept, *order), layers=layers)
 
 

@@ -30,6 +30,10 @@ class ArrayAdapter(Adapter):
         self.arrays, self.make = arrays, make
         self.shows: frozenset[str] = frozenset()
 
+    def takes_codes(self) -> None:
+        """Take triples (words, scales, biases) for codes, from now on."""
+        self.capabilities |= {"codes"}
+
     def build(self, layer: LayerSpec) -> Any:
         """Build a cache."""
         return self.make(layer, self.config)

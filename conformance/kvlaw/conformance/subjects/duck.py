@@ -71,8 +71,14 @@ class DuckAdapter(ArrayAdapter):
         able |= {"clone"} if clone or callable(getattr(example, "clone", None)) else set()
         able |= {"state"} if hasattr(example, "state") else set()
         able |= {"planes", "columns"} if self._has_planes(example) else set()
+        able |= {"max_append"} if hasattr(example, "max_append") else set()
         self.shows = shown(example, *NUMBERS, *WORDS, "columns") | able
         self.capabilities = self.shows - {"write_index"}
+
+    def takes_codes(self) -> None:
+        """Take triples for codes: what is fetched of codes is no dense fetch, and no library's attention takes it."""
+        super().takes_codes()
+        self.capabilities -= {"dense", "attend"}
 
     def _has_planes(self, example: Any) -> bool:
         if not (hasattr(example, "keys") and hasattr(example, "values")):

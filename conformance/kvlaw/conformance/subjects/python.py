@@ -6,6 +6,12 @@ gets those fields of the configuration that its signature takes: ``kind``, ``win
 takes a field. What it builds must have mlx-lm's duck type (``duck``) or the calls of our contract
 (``contract_type``): one instance is built to look. With ``array=numpy`` caches get NumPy arrays, and MLX is not
 imported.
+
+A factory that takes ``bits`` makes caches of codes (chapter 11 of the specification), and gets ``value_bits``,
+``group`` and ``start`` if it takes them; a field that a policy leaves out is not passed. It is checked with dense
+storage if its ``bits`` may be None, with codes from the first append on (affine) if its ``start`` may be None or it
+has none, half precision first if it takes a start: a number of positions, or ``"never"``. One cache of codes is
+appended to, to see whether it hands codes out (triples of words, scales and biases) or dequantizes them.
 """
 
 import importlib
@@ -17,25 +23,35 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
+from attrs import evolve
 
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interface import Adapter, UnsupportedError
-from kvlaw.conformance.subjects.array_adapter import ArrayAdapter
+from kvlaw.conformance.subjects.array_adapter import ArrayAdapter, is_triple
 from kvlaw.conformance.subjects.arrays import Arrays, NumpyArrays
 from kvlaw.conformance.subjects.contract_type import ContractAdapter, is_contract_type
 from kvlaw.conformance.subjects.duck import DuckAdapter, is_duck
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays, has_mlx
-from kvlaw.spec.config import KINDS, Config, Kind, LayerSpec
+from kvlaw.spec.config import KINDS, POLICIES, Config, Kind, LayerSpec, Policy
 
-FIELDS = ("kind", "window", "sinks", "dtype", "batch", "kv_heads", "head_dim", "value_dim")
+POLICY = ("bits", "value_bits", "group", "start")
+FIELDS = ("kind", "window", "sinks", "dtype", "batch", "kv_heads", "head_dim", "value_dim", *POLICY)
 """What a factory can be given."""
 
 ALIASES = {
     "window": ("max_size", "max_len", "window_size", "sliding_window", "capacity"),
     "sinks": ("keep", "num_sinks"),
+    "bits": ("kv_bits", "nbits", "num_bits", "key_bits"),
+    "value_bits": ("v_bits",),
+    "group": ("group_size", "kv_group_size", "q_group_size"),
+    "start": ("quantized_kv_start", "quantize_after", "threshold"),
 }
 """Parameter names that probably mean a field, for a hint."""
+
+DEFAULT_GROUP = LayerSpec("full").group
+"""The group of a policy that names none: a factory without a group is asked for no other."""
 
 
 def find(text: str) -> Any:
@@ -108,13 +124,30 @@ class Factory:
 
     def grows(self) -> bool:
         """Say whether it may make growing caches: it takes no window, or a kind, or a window that may be None."""
-        window = self.parameters.get(self.mapping.get("window", "window"))
-        return not self.takes("window") or self.takes("kind") or (window is not None and window.default is None)
+        return not self.takes("window") or self.takes("kind") or self._optional("window")
+
+    def _optional(self, name: str) -> bool:
+        """Say whether a field may be None: the default of its parameter is."""
+        parameter = self.parameters.get(self.mapping.get(name, name))
+        return parameter is not None and parameter.default is None
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The kinds of storage policy of the caches that it makes."""
+        if not self.takes("bits"):
+            return ("dense",)
+        open_ended = self.mapping.get("bits", "bits") not in self.parameters
+        able = {
+            "dense": open_ended or self._optional("bits"),
+            "affine": not self.takes("start") or open_ended or self._optional("start"),
+            "bf16_first": self.takes("start"),
+        }
+        return tuple(policy for policy in POLICIES if able[policy])
 
     def __call__(self, layer: LayerSpec, config: Config) -> Any:
-        """Build a cache of a layer."""
-        if layer.kind == "full" and layer.problem:
-            raise ValueError(layer.problem)
+        """Build a cache of a layer; what the factory cannot be told is refused here, what it is told is its own."""
+        if layer.kind == "full" and layer.ring_problem:
+            raise ValueError(layer.ring_problem)
         try:
             self.check(layer)
         except TargetError as error:
@@ -122,18 +155,20 @@ class Factory:
         return self.make(**self.arguments(layer, config))
 
     def arguments(self, layer: LayerSpec, c: Config) -> dict[str, Any]:
-        """Give the arguments for a layer: a field that a growing cache does not have is left out."""
+        """Give the arguments for a layer: a field that a growing or a dense cache does not have is left out."""
         values: dict[str, Any] = {"kind": layer.kind, "dtype": self.arrays.dtype(c.dtype), "batch": c.batch}
         values |= {"kv_heads": c.kv_heads, "head_dim": c.head_dim, "value_dim": c.value_dim}
         values |= {"window": layer.window, "sinks": layer.sinks} if layer.kind == "ring" else {}
+        values |= {name: getattr(layer, name) for name in _given(layer)}
         return {self.mapping.get(name, name): value for name, value in values.items() if self.takes(name)}
 
     def check(self, layer: LayerSpec) -> None:
         """Raise ``TargetError`` if a cache of this layer cannot be asked for."""
         if layer.kind == "full" and not self.grows():
             raise TargetError(f"py:{self.text} takes a window: it makes rings, no growing caches")
-        for name in ("window", "sinks"):
-            if getattr(layer, name) and not self.takes(name):
+        asked = (*(name for name in ("window", "sinks") if getattr(layer, name)), *_given(layer))
+        for name in asked:
+            if not self.takes(name) and not (name == "group" and layer.group == DEFAULT_GROUP):
                 raise TargetError(f"py:{self.text} takes no {name}{self._hint(name)}")
         given = self.arguments(layer, Config("full"))
         for name, parameter in self.parameters.items():
@@ -152,6 +187,12 @@ class Factory:
         likely = next((p for p in ALIASES.get(name, ()) if p in self.parameters), "PARAMETER")
         takes = f" (it takes {', '.join(self.parameters)})" if self.parameters else ""
         return f"; say by which parameter it does: --map {name}={likely}{takes}"
+
+
+def _given(layer: LayerSpec) -> tuple[str, ...]:
+    """List the fields of a layer's storage policy that are given; a group comes with bits."""
+    named = (name for name in ("bits", "value_bits", "start") if getattr(layer, name) is not None)
+    return (*named, *(("group",) if layer.bits is not None else ()))
 
 
 def arrays_named(name: str | None) -> Arrays:
@@ -198,9 +239,43 @@ def _adapted(factory: Factory, options: Mapping[str, str]) -> Adapter:
             f"py:{factory.text} makes a {type(example).__name__} without update_and_fetch (mlx-lm's duck type) or "
             "append_decode and append_window; subclass kvlaw.conformance.interface.Adapter for another interface"
         )
-    made.kinds = kinds
+    made.kinds, made.policies = kinds, factory.policies
     made.capabilities |= {"sinks"} if factory.takes("sinks") and "ring" in kinds else set()
+    return _with_policy(made, factory)
+
+
+def _with_policy(made: ArrayAdapter, factory: Factory) -> ArrayAdapter:
+    """Name what an adapter of caches with a storage policy can do and show."""
+    coded: list[Policy] = [policy for policy in factory.policies if policy != "dense"]
+    if not coded:
+        return made
+    made.capabilities |= {"policy", *coded, *({"value_bits"} if factory.takes("value_bits") else set[str]())}
+    if _hands_out_codes(made, coded[0]):
+        made.takes_codes()
     return made
+
+
+def _hands_out_codes(made: ArrayAdapter, policy: Policy) -> bool:
+    """Say whether a read of codes fetches triples: two positions are appended to a cache that is due at once."""
+    bits = made.tensor(np.zeros((1, 2, 1, 64), np.uint16), "bf16")
+    layer = _layer(made.kinds[0], policy)
+    try:
+        with redirect_stdout(sys.stderr):
+            cache = made.build(layer)
+            reads = [made.append(cache, bits, bits, "decode", None, False) for _ in range(2)]
+            fetched = made.fetched(reads[1])
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever is wrong with it, its check will tell
+        return False
+    return fetched is not None and is_triple(fetched[0])
+
+
+def _layer(kind: Kind, policy: Policy) -> LayerSpec:
+    """Give an example of a layer of a kind and a kind of policy."""
+    plain = LayerSpec(kind, 8 if kind == "ring" else None)
+    given = {"dense": {}, "affine": {"bits": 8}, "bf16_first": {"bits": 8, "start": 0}}
+    return evolve(plain, **given[policy])
 
 
 def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], Any]:
@@ -212,7 +287,7 @@ def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], An
     for kind in KINDS:
         if asked in (None, kind):
             try:
-                built[kind] = _example(factory, LayerSpec(kind, 8 if kind == "ring" else None))
+                built[kind] = _example(factory, _layer(kind, factory.policies[0]))
             except TargetError as error:
                 errors.append(error)
     if not built:
