@@ -1,49 +1,45 @@
-"""NumPy against MLX, bit for bit, on arbitrary inputs.
+"""Dense attention, NumPy against MLX, bit for bit, on arbitrary inputs.
 
-A short campaign by default; KVLAW_LONG=1 runs 2,100 cases per format. Where MLX's arithmetic is not the modelled one,
-the comparison is skipped: it is never loosened.
+The ``ci`` budget of the campaign by default; KVLAW_LONG=1 runs the ``deep`` one (2,100 cases per format), as ``kvlaw
+arithmetic --budget deep`` does. Where MLX's arithmetic is not the modelled one, the comparison is skipped: it is never
+loosened.
 """
 
 import os
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
-from kvlaw.conformance.subjects.attention_campaign import (
-    LONG_CAMPAIGN,
-    MASK_KINDS,
-    SHORT_CAMPAIGN,
-    AttentionCase,
-    CampaignResult,
-    attention_case,
-    compare,
-    run_campaign,
-)
-from kvlaw.conformance.subjects.canary import arithmetic_is_modelled
-from kvlaw.reference.numerics import DTYPES, FAMILY_NAMES, Bits, DType, Mask, attend, decode
+from kvlaw.conformance.campaigns.attention import MASK_KINDS, DenseCase, attention_case, dense_attention
+from kvlaw.conformance.campaigns.campaign import Budget
+from kvlaw.conformance.campaigns.cases import FINITE_NONZERO, compare
+from kvlaw.reference.numerics import DTYPES, FAMILY_NAMES, Bits, DType, attend, decode
 
-CASES = LONG_CAMPAIGN if os.environ.get("KVLAW_LONG") == "1" else SHORT_CAMPAIGN
+BUDGET: Budget = "deep" if os.environ.get("KVLAW_LONG") == "1" else "ci"
 NOT_MODELLED = "the running MLX has not the modelled x86-64 CPU arithmetic (canary): not observed"
+SHORT, LONG = (dense_attention().cases[budget] for budget in ("ci", "deep"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_model_and_mlx_give_the_same_bits(dtype: DType) -> None:
-    if not arithmetic_is_modelled():
+    campaign = dense_attention()
+    if not campaign.modelled():
         pytest.skip(NOT_MODELLED)
-    result = run_campaign(dtype, CASES)
-    assert result.cases == CASES
-    assert result.values > 1000 * CASES, result.describe()
-    assert result.finite_nonzero_share >= 0.6, result.describe()
-    assert result.differing == 0, result.first_difference
+    result = campaign.run(dtype, campaign.cases[BUDGET])
+    assert result.cases == campaign.cases[BUDGET]
+    assert result.tally.values > 1000 * result.cases, result.describe()
+    assert result.tally.share(FINITE_NONZERO) >= 0.6, result.describe()
+    assert result.tally.differing == 0, result.first_difference
 
 
 @pytest.fixture(scope="module")
-def long_campaign() -> list[AttentionCase]:
-    return [attention_case(index, "bf16") for index in range(LONG_CAMPAIGN)]
+def long_campaign() -> list[DenseCase]:
+    return [attention_case(number, "bf16") for number in range(LONG)]
 
 
-def test_the_long_campaign_reaches_every_limit(long_campaign: list[AttentionCase]) -> None:
+def test_the_long_campaign_reaches_every_limit(long_campaign: list[DenseCase]) -> None:
     assert len(long_campaign) >= 2000
     assert {case.queries.shape[2] for case in long_campaign} == set(range(1, 10))
     assert {case.keys.shape[3] for case in long_campaign} == {64, 96, 128}
@@ -55,33 +51,34 @@ def test_the_long_campaign_reaches_every_limit(long_campaign: list[AttentionCase
     assert len(widths) > 250
 
 
-def test_every_family_meets_every_kind_of_mask(long_campaign: list[AttentionCase]) -> None:
-    pairs = Counter((case.family, case.mask_kind) for case in long_campaign)
+def test_every_family_meets_every_kind_of_mask(long_campaign: list[DenseCase]) -> None:
+    pairs = Counter((case.drawn.family, case.mask_kind) for case in long_campaign)
     assert len(pairs) == len(FAMILY_NAMES) * len(MASK_KINDS)
     assert min(pairs.values()) == 10
-    assert {case.family_of for case in long_campaign} == {"queries", "keys", "values", "all"}
+    assert {case.drawn.family_of for case in long_campaign} == {"queries", "keys", "values", "all"}
 
 
-def test_the_short_campaign_meets_every_family_and_every_kind_of_mask(long_campaign: list[AttentionCase]) -> None:
-    short = long_campaign[:SHORT_CAMPAIGN]
-    assert {case.family for case in short} == set(FAMILY_NAMES)
+def test_the_short_campaign_meets_every_family_and_every_kind_of_mask(long_campaign: list[DenseCase]) -> None:
+    short = long_campaign[:SHORT]
+    assert {case.drawn.family for case in short} == set(FAMILY_NAMES)
     assert {case.mask_kind for case in short} == set(MASK_KINDS)
 
 
-def test_ring_masks_show_the_newest_keys_wherever_the_ring_has_wrapped(long_campaign: list[AttentionCase]) -> None:
+def test_ring_masks_show_the_newest_keys_wherever_the_ring_has_wrapped(long_campaign: list[DenseCase]) -> None:
     around_the_end = 0
     for case in long_campaign:
         if case.mask_kind == "ring":
             assert isinstance(case.mask, np.ndarray)
             assert case.queries.shape[2] == 1
-            assert case.mask.any()
-            starts = int((case.mask & ~np.roll(case.mask, 1)).sum())
-            assert starts == (0 if case.mask.all() else 1)  # one run of slots, taken around the end
-            around_the_end += bool(case.mask[0] and case.mask[-1] and not case.mask.all())
+            (visible,) = case.mask
+            assert visible.any()
+            starts = int((visible & ~np.roll(visible, 1)).sum())
+            assert starts == (0 if visible.all() else 1)  # one run of slots, taken around the end
+            around_the_end += bool(visible[0] and visible[-1] and not visible.all())
     assert around_the_end >= 30
 
 
-def test_array_masks_come_in_every_shape_and_with_rows_that_see_nothing(long_campaign: list[AttentionCase]) -> None:
+def test_array_masks_come_in_every_shape_and_with_rows_that_see_nothing(long_campaign: list[DenseCase]) -> None:
     masks = [case.mask for case in long_campaign if case.mask_kind == "bool" and isinstance(case.mask, np.ndarray)]
     assert {mask.ndim for mask in masks} == {2, 4}
     assert any(mask.ndim == 4 and mask.shape[1] == 1 for mask in masks)
@@ -89,25 +86,21 @@ def test_array_masks_come_in_every_shape_and_with_rows_that_see_nothing(long_cam
     assert sum(not mask.any(axis=-1).all() for mask in masks) >= 30
 
 
+def test_learned_sinks_come_alone_and_with_a_mask(long_campaign: list[DenseCase]) -> None:
+    with_sinks = {case.mask_kind for case in long_campaign if case.settings["sink_logits"] is not None}
+    assert with_sinks == {"sinks", "bool and sinks"}
+
+
 def test_a_case_is_drawn_from_its_number_alone() -> None:
-    first, again, other = (attention_case(index, "f16", seed=3) for index in (17, 17, 18))
+    first, again, other = (attention_case(number, "f16", seed=3) for number in (17, 17, 18))
     assert np.array_equal(first.queries, again.queries)
     assert first.describe() == again.describe() != other.describe()
     assert not np.array_equal(first.queries, attention_case(17, "f16", seed=4).queries)
 
 
-def wrong_in_one_bit(
-    queries: Bits,
-    keys: Bits,
-    values: Bits,
-    *,
-    scale: float,
-    mask: Mask,
-    dtype: DType,
-    sink_logits: Bits | None = None,
-) -> Bits:
+def wrong_in_one_bit(*operands: Bits, mask: Any, **settings: Any) -> Bits:
     """The model with the last bit of one output flipped, in causal attention only."""
-    outputs = attend(queries, keys, values, scale=scale, mask=mask, dtype=dtype, sink_logits=sink_logits)
+    outputs = attend(*operands, mask=mask, **settings)
     if isinstance(mask, str):
         outputs[0, 0, 0, 0] ^= outputs.dtype.type(1)
     return outputs
@@ -115,38 +108,24 @@ def wrong_in_one_bit(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_one_wrong_bit_is_found_and_its_case_is_named(dtype: DType) -> None:
-    causal = [index for index in range(30) if MASK_KINDS[index % len(MASK_KINDS)] == "causal"]
-    ordinary = [index for index in causal if _flip_is_visible(index, dtype)]
-    result = run_campaign(dtype, 30, attend=wrong_in_one_bit)
+    causal = [number for number in range(30) if MASK_KINDS[number % len(MASK_KINDS)] == "causal"]
+    ordinary = [number for number in causal if _flip_is_visible(number, dtype)]
+    result = dense_attention(wrong_in_one_bit).run(dtype, 30)
     assert len(ordinary) >= 2
-    assert result.differing == len(ordinary)
+    assert result.tally.differing == len(ordinary)
     assert result.first_difference is not None
     assert result.first_difference.startswith(f"case {ordinary[0]} of {dtype}, seed 0:")
 
 
-def _flip_is_visible(index: int, dtype: DType) -> bool:
+def _flip_is_visible(number: int, dtype: DType) -> bool:
     """Whether the flipped output is a number: a NaN equals any NaN."""
-    outputs, differs = compare(attention_case(index, dtype), wrong_in_one_bit)
+    outputs, differs = compare(attention_case(number, dtype), wrong_in_one_bit, attend)
     return bool(differs.any()) and not np.isnan(decode(outputs, dtype)[0, 0, 0, 0])
 
 
 def test_outputs_of_another_shape_are_refused() -> None:
-    def too_short(
-        queries: Bits,
-        keys: Bits,
-        values: Bits,
-        *,
-        scale: float,
-        mask: Mask,
-        dtype: DType,
-        sink_logits: Bits | None = None,
-    ) -> Bits:
-        return queries[..., :1]
+    def too_short(*operands: Bits, **settings: Any) -> Bits:
+        return attend(*operands, **settings)[..., :-1]
 
-    with pytest.raises(ValueError, match=r"case 0 of bf16, seed 0: .* outputs of shape"):
-        compare(attention_case(0, "bf16"), too_short)
-
-
-def test_a_result_sums_itself_up() -> None:
-    result = CampaignResult("f32", cases=3, values=1000, finite_nonzero=655, differing=0, first_difference=None)
-    assert result.describe() == "f32: 3 cases, 1000 values, 65.5% finite and non-zero, 0 differ (NaN = NaN)"
+    with pytest.raises(ValueError, match=r"case 0 of bf16, seed 0: .*outputs of shape"):
+        compare(attention_case(0, "bf16"), too_short, attend)

@@ -1,4 +1,4 @@
-"""The command line: ``kvlaw check``, ``try``, ``replay``, ``faults``, ``prove``, ``bench`` and ``spec``.
+"""The command line: ``kvlaw check``, ``try``, ``replay``, ``faults``, ``prove``, ``arithmetic``, ``bench``, ``spec``.
 
 Every command imports what it needs when it runs, so that a vendor without MLX can check a cache of their own.
 ``cli_targets`` has the commands that take a target, ``cli_options`` their options; this module has the others, and the
@@ -7,6 +7,7 @@ group of them all.
 
 import sys
 from io import TextIOWrapper
+from typing import Literal
 
 import click
 
@@ -68,6 +69,31 @@ def prove(jobs: int) -> None:
     from kvlaw.conformance.proofs.report import print_proofs, prove_all
 
     sys.exit(print_proofs(console, prove_all(jobs, errors)))
+
+
+@cli.command()
+@click.option(
+    "--budget",
+    type=click.Choice(["ci", "deep"]),
+    default="ci",
+    show_default=True,
+    help="How much to compare: some million values in half a minute, or a hundred times as many in minutes.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the cases.")
+def arithmetic(budget: Literal["ci", "deep"], seed: int) -> None:
+    """Compare MLX's codec and attention, and our kernels, with the NumPy model, bit for bit.
+
+    Codes, scales, biases and dequantized values; dense attention; attention over codes by every kernel set. Exit code 0
+    says that no bit differs, 1 that some do, 4 that the running MLX is not the modelled one (another platform or build)
+    or that the comparison was interrupted.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("mlx") is None:
+        raise click.UsageError("mlx is not installed: pip install mlx")
+    from kvlaw.conformance.campaigns.run import show
+
+    sys.exit(show(console, budget, seed, errors))
 
 
 @cli.command()

@@ -77,6 +77,7 @@ class AttendQuantized(Protocol):
         value_bits: int,
         group: int,
         kernel_set: KernelSet = "unfused",
+        alone: bool = False,
     ) -> Bits:
         """Return the outputs [B, H, L, E]."""
         ...

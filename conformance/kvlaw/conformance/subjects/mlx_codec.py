@@ -57,6 +57,7 @@ def attend_quantized(
     value_bits: int,
     group: int,
     kernel_set: KernelSet = "unfused",
+    alone: bool = False,  # noqa: ARG001  # the kernel of a decode is the same
 ) -> Bits:
     """Attend ``queries`` to quantized keys and values by MLX's plain operations: the kernel set ``unfused``.
 
