@@ -13,11 +13,12 @@ from kvlaw.conformance.subjects.canary import CodecModel, arithmetic_is_modelled
 from kvlaw.reference.numerics import DTYPES, Bits, DType, Float32, Mask, decode, encode, fma32, lowest, round_to
 from kvlaw.reference.numerics import attention as model_attention
 from kvlaw.reference.numerics.affine import Codes
+from kvlaw.reference.numerics.exponential import exponential
 from kvlaw.reference.numerics.packing import pack, unpack
 from kvlaw.reference.numerics.products import multiply_matrices
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.reference.numerics.quantized_products import multiply_rounding
-from kvlaw.reference.numerics.softmax import softmax
+from kvlaw.reference.numerics.softmax import sequential_sum, softmax
 
 modelled_only = pytest.mark.skipif(not codec_is_modelled(), reason="MLX's arithmetic here is not the modelled one")
 
@@ -43,10 +44,13 @@ class Planted:
     affine: Affine = two_roundings
     product: Product = multiply_rounding
     rounds_scaled_queries: bool = True
+    add_up: Callable[[Float32], Float32] = sequential_sum
+    exponential: Callable[[Float32], Float32] = exponential
     masked_score: float | None = None
 
     def model(self) -> CodecModel:
-        return CodecModel(self.quantize, self.dequantize, self.multiply_by_codes, self.attend_quantized)
+        functions = (self.quantize, self.dequantize, self.multiply_by_codes, self.attend_quantized)
+        return CodecModel(*functions, self.exponential, self.add_up)
 
     def quantize(self, values: Bits, *, dtype: DType, bits: int, group: int) -> Codes:
         groups = decode(values, dtype).reshape(*values.shape[:-1], -1, group)
@@ -101,6 +105,7 @@ class Planted:
         value_bits: int,
         group: int,
         kernel_set: KernelSet = "unfused",
+        alone: bool = False,
     ) -> Bits:
         (batch, heads, length, size), (_, key_heads, width, _) = queries.shape, keys.words.shape
         joined = (batch * key_heads, heads // key_heads * length)
@@ -152,6 +157,18 @@ def fused_products(left: Float32, right: Float32, dtype: DType) -> Float32:
     return total
 
 
+def from_the_last(weights: Float32) -> Float32:
+    return sequential_sum(weights[..., ::-1])
+
+
+def in_float64(weights: Float32) -> Float32:
+    return weights.astype(np.float64).sum(axis=-1, keepdims=True).astype(np.float32)
+
+
+def correctly_rounded(values: Float32) -> Float32:
+    return np.exp(values.astype(np.float64)).astype(np.float32)
+
+
 HALVES = ("bf16", "f16")
 PRODUCTS = ("product with columns of codes", "product with rows of codes")
 
@@ -183,6 +200,9 @@ CHANGES: dict[str, tuple[Planted, set[str]]] = {
         Planted(rounds_scaled_queries=False),
         checks("attention over codes", dtypes=HALVES),
     ),
+    "tiles add up from the last key": (Planted(add_up=from_the_last), checks("weights of a tile")),
+    "tiles add up in float64": (Planted(add_up=in_float64), checks("weights of a tile")),
+    "a correctly rounded exponential": (Planted(exponential=correctly_rounded), checks("weights of a tile")),
     "masked scores are -infinity": (Planted(masked_score=-np.inf), checks("attention over codes")),
 }
 
@@ -190,7 +210,7 @@ CHANGES: dict[str, tuple[Planted, set[str]]] = {
 @modelled_only
 def test_every_check_passes_on_the_modelled_arithmetic() -> None:
     outcomes = codec_canary()
-    assert len(outcomes) == 5 * len(DTYPES)
+    assert len(outcomes) == 6 * len(DTYPES)
     assert [name for name, passed in outcomes.items() if not passed] == []
 
 
@@ -220,7 +240,7 @@ def asked_anew():
 def test_without_mlx_every_check_fails_and_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlx.core", None)
     outcomes = codec_canary()
-    assert len(outcomes) == 5 * len(DTYPES)
+    assert len(outcomes) == 6 * len(DTYPES)
     assert not any(outcomes.values())
     assert codec_is_modelled() is False
 

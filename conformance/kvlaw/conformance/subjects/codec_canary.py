@@ -1,8 +1,12 @@
 """Whether the MLX that runs here computes with codes as the reference models it: the canary of quantized data.
 
-`codec_canary` runs five checks per format: codes with their scales and biases; dequantized rows; products with codes
-stored as columns and as rows; attention over codes. `codec_is_modelled` gates the comparison of what MLX *computes*
-into and from codes. Codes that are only moved are plain data, compared on every machine.
+`codec_canary` runs six checks per format: codes with their scales and biases; dequantized rows; products with codes
+stored as columns and as rows; attention over codes; the float32 operations on the scores of one tile, of which, besides
+the products, tiled attention is made. MLX's own operations are asked, never our kernels: a kernel that is wrong must
+show as a difference, not as arithmetic that is not observed.
+
+`codec_is_modelled` gates the comparison of what MLX *computes* into and from codes. Codes that are only moved are plain
+data, compared on every machine.
 
 As in `canary`, a check that cannot run has failed, and the model is an argument, so that a test can plant a change in
 it. All of it takes about a fifth of a second.
@@ -20,8 +24,10 @@ from kvlaw.reference.numerics import (
     DTYPES,
     Bits,
     DType,
+    Float32,
     Mask,
     affine,
+    decode,
     encode,
     equal_bits,
     family,
@@ -29,8 +35,10 @@ from kvlaw.reference.numerics import (
     quantized_products,
 )
 from kvlaw.reference.numerics.affine import GROUPS, Codes
+from kvlaw.reference.numerics.exponential import exponential
 from kvlaw.reference.numerics.packing import CODE_BITS
-from kvlaw.reference.numerics.quantized_attention import KernelSet
+from kvlaw.reference.numerics.quantized_attention import TILE, KernelSet
+from kvlaw.reference.numerics.softmax import sequential_sum
 
 _Check: TypeAlias = Callable[["CodecModel", DType], bool]
 
@@ -91,6 +99,8 @@ class CodecModel:
     dequantize: Dequantize = affine.dequantize
     multiply_by_codes: MultiplyByCodes = quantized_products.multiply_by_codes
     attend_quantized: AttendQuantized = quantized_attention.attend_quantized
+    exponential: Callable[[Float32], Float32] = exponential
+    add_up: Callable[[Float32], Float32] = sequential_sum
 
 
 @cache
@@ -196,6 +206,14 @@ def _attention_over_codes_agrees(model: CodecModel, dtype: DType) -> bool:
     )
 
 
+def _tile_weights_agree(model: CodecModel, dtype: DType) -> bool:
+    """Compare weights divided by their sum, in float32: an addition in another order changes most of the quotients."""
+    scores = encode(4 * np.random.default_rng(8).standard_normal((12, TILE)), dtype)
+    floats = decode(scores, dtype)
+    weights = model.exponential(floats - floats.max(axis=-1, keepdims=True))
+    return equal_bits(mlx_codec.weigh_tile(scores, dtype), encode(weights / model.add_up(weights), "f32"), "f32")
+
+
 _FAMILIES_TO_QUANTIZE: Final = ("normal", "halves", "sixteenths", "just above 3", "constant", "any bits")
 _HEADS_AND_LENGTHS: Final = ((4, 5), (2, 41), (2, 41))
 _CHECKS: Final[dict[str, _Check]] = {
@@ -204,4 +222,5 @@ _CHECKS: Final[dict[str, _Check]] = {
     "product with columns of codes": _products_with_codes_agree(transpose=True),
     "product with rows of codes": _products_with_codes_agree(transpose=False),
     "attention over codes": _attention_over_codes_agrees,
+    "weights of a tile": _tile_weights_agree,
 }

@@ -82,6 +82,15 @@ def attend_quantized(
     return from_mlx(mx.reshape(output, [batch, heads, length, -1]))
 
 
+def weigh_tile(scores: Bits, dtype: DType) -> Bits:
+    """Return e^(score - greatest) of ``scores`` [..., S], divided by the sum of the row: all of it in float32."""
+    import mlx.core as mx
+
+    floats = to_mlx(scores, dtype).astype(mx.float32)
+    weights = mx.exp(floats - mx.max(floats, axis=-1, keepdims=True))
+    return from_mlx(weights / mx.sum(weights, axis=-1, keepdims=True))
+
+
 def codes_to_mlx(codes: Codes, dtype: DType) -> "tuple[mx.array, mx.array, mx.array]":
     """Hand words, scales and biases to MLX, every bit as it is."""
     import mlx.core as mx
