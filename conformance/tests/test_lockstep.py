@@ -311,6 +311,67 @@ def test_a_bit_of_difference_counts_but_is_no_divergence_on_random_data():
     assert charged(run("full ; window 2", OneBit)) == (1, "READ-3")
 
 
+class Littered(Cache):
+    """Leaves 3.0 in the spare columns that it allocates, which nobody sees (chapter 0)."""
+
+    def settle(self, keys: Any, values: Any) -> None:
+        if self.planes is not None and self.codec is None and self.offset == 1:
+            self.planes = self.planes.each(np.copy)
+            for plane in (self.planes.keys, self.planes.values):
+                plane[:, :, self.write_index :] = 0x4040
+        super().settle(keys, values)
+
+
+class Swept(Littered):
+    """Littered as well, and converts the spare columns as if zeros had stood in them."""
+
+    def settle(self, keys: Any, values: Any) -> None:
+        if self.planes is not None and self.due_at(self.offset) and self.codec is None:
+            self.planes = self.planes.each(np.copy)
+            for plane in (self.planes.keys, self.planes.values):
+                plane[:, :, self.write_index :] = 0
+        super().settle(keys, values)
+
+
+class Emptied(Cache):
+    """Leaves words, scales and biases of 0 in the spare columns when it converts."""
+
+    def settle(self, keys: Any, values: Any) -> None:
+        before = self.codec
+        super().settle(keys, values)
+        if self.planes is not None and self.codec is not before and self.layer.start is not None:
+            self.planes = self.planes.each(np.copy)
+            for plane in (self.planes.keys, self.planes.values):
+                plane[:, :, self.write_index :] = 0
+
+
+@pytest.mark.parametrize("kind", ["full", "ring window=4"])
+@pytest.mark.parametrize(
+    ("cache", "modelled", "clause"),
+    [
+        (Cache, True, None),
+        (Emptied, True, "PREC-9"),
+        (Emptied, False, "PREC-9"),  # the codes of zeros are the same everywhere
+        (Littered, True, None),
+        (Swept, True, "PREC-9"),
+        (Swept, False, None),  # what 3.0 becomes is known where the arithmetic is
+    ],
+)
+def test_a_spare_column_becomes_the_codes_of_what_stood_in_it(
+    kind: str, cache: type[Cache], modelled: bool, clause: str | None
+):
+    every = frozenset(load_clauses().of_profile("layout").by_id)
+    lockstep = Lockstep(AdapterSubject(adapted(cache)()), "layout", every, arithmetic=modelled)
+    steps = lockstep.run(parse(f"{kind} bits=4 start=2 ; decode x2 ; decode").trace)
+    assert (charged(steps) or (0, None))[1] == clause
+    assert len(steps) == (3 if clause else 4)
+
+
+def test_spare_columns_that_nobody_saw_before_are_not_judged():
+    assert charged(run("full bits=4 start=2 ; window 2 ; decode", adapted(Emptied))) is None
+    assert charged(run("ring window=4 bits=4 start=1 ; decode x2", adapted(Emptied))) is None
+
+
 def test_the_history_of_a_run_tells_what_laws_ask():
     lockstep = Lockstep(AdapterSubject(ReferenceAdapter()), "layout", frozenset())
     lockstep.run(parse("ring window=3 ; window 4 ; clone as c ; decode on c").trace)

@@ -104,6 +104,13 @@ def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Differe
     return [Difference("held", format_tokens(expected.value), format_tokens(held), nature)]
 
 
+def _spare(_expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    if shown.respelt is None:
+        return None
+    wanted = "in spare columns the codes of what stood in them"
+    return [Difference("spare", wanted, f"other codes in column {shown.respelt[0]}")] if shown.respelt else []
+
+
 def _handed(_expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
     if shown.handed_same is None:
         return None
@@ -129,6 +136,7 @@ STATE_CHECKS: dict[str, Check] = {
     "layers_can_trim": _layers_can_trim,
     "answer": _answer,
     "held": _held,
+    "spare": _spare,
     "handed": _handed,
 }
 """Field of a state, or of what a call answers, to the check of it."""

@@ -124,6 +124,7 @@ _ORDER = (
     "order",
     "can_trim",
     "columns",
+    "spare",
     "probes",
 )
 

@@ -25,6 +25,8 @@ class Shown:
     counted: bool = False
     nonsense: str | None = None
     foretold: tuple[tuple[Tokens, ...], ...] | None = None
+    respelt: tuple[int, ...] | None = None
+    """The spare columns that are not the codes of what stood in them before a conversion; None: not shown."""
 
 
 @frozen

@@ -17,7 +17,7 @@ from kvlaw.reference.oracle import Layers, Oracle, Profile, ReadModel, Seen
 from kvlaw.spec.calls import Append, Attend, Call, Clone, LookAt, OpenList, Trim
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
-from kvlaw.spec.observations import MaskKind, Observation
+from kvlaw.spec.observations import MaskKind, Observation, StateView
 from kvlaw.spec.records import CacheRecord, Record, Run
 from kvlaw.spec.trace import Trace
 
@@ -58,6 +58,7 @@ class Lockstep:
         self.config, self.tokens, self.names = config, 1, 0
         self.questions, self.showing = Questions(stamper), Showing(stamper, self._arithmetic)
         self.states: dict[str, CacheRecord | None] = {}
+        self.planes: dict[str, StateView | None] = {}
         self.steps: list[Step] = []
 
     @property
@@ -124,7 +125,8 @@ class Lockstep:
                 self.questions.kept[call.as_] = asked
         if observation.ok and "ok" in expectation.outcomes and not spoilt:
             self.tokens += len(tokens)
-        return self._judge(Exchange(call, name, expectation, observation, tokens, asked), before)
+        exchange = Exchange(call, name, expectation, observation, tokens, asked, self.planes.get(name))
+        return self._judge(exchange, before)
 
     def _seen(self, call: Call, observation: Observation, look: bool) -> Seen:
         if look or isinstance(call, Trim):
@@ -155,6 +157,7 @@ class Lockstep:
         verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside))
         record = self._record(exchange, shown, before, thing, tuple(layers))
         self.states[_shown_as(call, exchange.name)] = shown.after
+        self.planes[_shown_as(call, exchange.name)] = observation.state
         ends = expectation.ends or observation.outcome == "unsupported"
         step = Step(
             call, expectation, record, verdict.divergences, verdict.exercised, ends, tuple(layers), observation.message

@@ -7,12 +7,12 @@ from kvlaw.conformance.compare import Shown
 from kvlaw.conformance.decode import Columns, Decoder, NonsenseError, handed, visible_under
 from kvlaw.conformance.probes import check_probes
 from kvlaw.conformance.questions import Asked
-from kvlaw.conformance.stamps import Stamper
+from kvlaw.conformance.stamps import SIDES, Stamper
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.numerics import attention
 from kvlaw.reference.numerics.formats import equal_bits
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, MakeMask, Reset, Trim
-from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView
+from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
 from kvlaw.spec.records import ReadRecord, Tokens
 
 
@@ -26,6 +26,8 @@ class Exchange:
     observation: Observation
     tokens: tuple[int, ...] = ()
     asked: Asked | None = None
+    before: StateView | None = None
+    """The state of the object that was shown last before the call."""
 
     @property
     def queries(self) -> int:
@@ -64,7 +66,8 @@ class Showing:
             self._compute(exchange, read)
         same, foretold = self._handed_same(exchange), self._foretold(exchange, read)
         counted = exchange.asked is not None and self.stamper.counts(exchange.asked.turn)
-        return Shown(observation, read, dense, after, same, probes, counted, foretold=foretold)
+        respelt = self._respelt(exchange)
+        return Shown(observation, read, dense, after, same, probes, counted, foretold=foretold, respelt=respelt)
 
     def _reads(self, decoder: Decoder, exchange: Exchange) -> tuple[ReadRecord | None, Columns | None]:
         view = exchange.observation.read
@@ -99,6 +102,26 @@ class Showing:
         if (made.phase, made.length, made.window) != (phase, call.length, call.window):
             return None
         return visible_under(mask, read, len(exchange.tokens))
+
+    def _respelt(self, exchange: Exchange) -> tuple[int, ...] | None:
+        """List the spare columns that a conversion did not turn into the codes of what stood in them (PREC-9).
+
+        Where the codes of arbitrary bytes are not modelled, only columns of zeros are looked at.
+        """
+        spare: tuple[int, ...] | None = exchange.expectation.value("spare")
+        before, after = exchange.before, exchange.observation.state
+        if spare is None or before is None or after is None or (before.form, after.form) != ("dense", "affine"):
+            return None
+        pairs = ((before.keys, after.keys), (before.values, after.values))
+        wrong: set[int] = set()
+        for side, (old, new) in zip(SIDES, pairs, strict=True):
+            if old is None or new is None:
+                return None
+            known = [c for c in spare if c < min(old.shape[2], new.shape[2])]
+            known = known if self.compute else [c for c in known if not old[:, :, c].any()]
+            codes = self.stamper.codec.encode(side, old[:, :, known])
+            wrong |= {c for i, c in enumerate(known) if not np.array_equal(codes[:, :, i], new[:, :, c])}
+        return tuple(sorted(wrong))
 
     def _handed_same(self, exchange: Exchange) -> bool | None:
         """Recognise arrays that were handed out before; None the first time that they are shown."""

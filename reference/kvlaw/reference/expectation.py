@@ -14,6 +14,7 @@ class Expected:
 
     Fields: ``outcome``, the numbers of a ``StateView`` by name (``nbytes_min``, ``nbytes_max``, ``columns_max`` are
     bounds), ``can_trim``, ``layers_can_trim`` (what each layer says, taken together), ``held`` (ids by column),
+    ``spare`` (the columns that a conversion turns into the codes of what stood in them),
     ``sights`` (a ``Sight`` per query), ``order`` (ids per query in fetch order), ``fetched`` (ids of a dense fetch in
     order), ``mask`` (kind), ``mask_width`` ((L, S)), ``handed`` (must not have changed).
     """

@@ -72,10 +72,19 @@ class States:
 
     @clause("PREC-9")
     def kept_columns(self, after: Model, columns: int | None) -> tuple[Expected, ...]:
-        """Give what a growing cache shows that converted and had room for the append: as many ``columns`` as before."""
-        if columns is None or not after.past.converted or not isinstance(after.state, Full) or after.offset > columns:
+        """Give what a cache shows that converted and had room for the append in the ``columns`` that it showed before.
+
+        A growing one has as many columns as before, and every spare column has become the codes of what stood in it.
+        """
+        if columns is None or not after.past.converted:
             return ()
-        return self.layout_only(Expected("columns", columns, ("PREC-9",)))
+        if not isinstance(after.state, Full):
+            spare = tuple(c for c, token in enumerate(after.slots) if not token)
+            return self.layout_only(Expected("spare", spare, ("PREC-9",))) if columns == len(after.slots) else ()
+        if after.offset > columns:
+            return ()
+        spare = tuple(range(after.offset, columns))
+        return self.layout_only(Expected("columns", columns, ("PREC-9",)), Expected("spare", spare, ("PREC-9",)))
 
     @staticmethod
     def _identity(model: Model, call: Call | None) -> Expected:

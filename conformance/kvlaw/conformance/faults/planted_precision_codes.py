@@ -174,6 +174,20 @@ class ConversionDropsSpareColumns(BoundaryFault):
 
 
 @fault(
+    "growing-cache-drops-spare-columns",
+    breaks="PREC-9",
+    profile="layout",
+    trace="full bits=4 start=2 ; decode x2",
+    report="B103",
+)
+class GrowingCacheDropsSpareColumns(ConversionDropsSpareColumns):
+    """A growing cache that converts is cut to what it holds, and allocates anew at the next append."""
+
+    def converted(self, planes: Planes) -> Planes:
+        return super().converted(planes) if self.ring is None else BoundaryFault.converted(self, planes)
+
+
+@fault(
     "forgets-spare-columns",
     breaks="PREC-9",
     profile="layout",
@@ -185,3 +199,64 @@ class ForgetsSpareColumns(BoundaryFault):
     def converted(self, planes: Planes) -> Planes:
         end = self.columns if self.ring is not None and self.ring.rotated else self.write_index
         return super().converted(planes.kept(tuple(range(end))))
+
+
+class OrderedConversion(BoundaryFault):
+    """A growing cache whose conversion lays its columns out in another order."""
+
+    def converted(self, planes: Planes) -> Planes:
+        order = tuple(range(planes.keys.shape[2]))
+        return super().converted(planes.kept(self.ordered(order) if self.ring is None else order))
+
+    def ordered(self, order: tuple[int, ...]) -> tuple[int, ...]:
+        """Give the columns in their new order."""
+        raise NotImplementedError
+
+
+@fault("conversion-moves-a-column", breaks="PREC-9", profile="layout", trace="full bits=4 start=2 ; window 2")
+class ConversionMovesAColumn(OrderedConversion):
+    """A conversion takes the first column of a growing cache behind the newest, and all of it is still seen."""
+
+    def ordered(self, order: tuple[int, ...]) -> tuple[int, ...]:
+        return (*order[1 : self.offset], order[0], *order[self.offset :])
+
+
+@fault("conversion-reverses-the-columns", breaks="PREC-9", profile="layout", trace="full bits=4 start=3 ; window 3")
+class ConversionReversesTheColumns(OrderedConversion):
+    """A conversion packs the columns of a growing cache newest first."""
+
+    def ordered(self, order: tuple[int, ...]) -> tuple[int, ...]:
+        return (*reversed(order[: self.offset]), *order[self.offset :])
+
+
+class SpareConversion(BoundaryFault):
+    """A cache whose conversion makes something of its own of spare columns."""
+
+    def converted(self, planes: Planes) -> Planes:
+        codes, end = super().converted(planes).each(np.copy), self.write_index
+        if self.ring is None or not self.ring.rotated:
+            for plane in (codes.keys, codes.values):
+                self.spared(plane, end)
+        return codes
+
+    def spared(self, plane: Bits, end: int) -> None:
+        """Write the spare columns of a plane, those from ``end`` on."""
+        raise NotImplementedError
+
+
+@fault(
+    "spare-codes-are-left-empty", breaks="PREC-9", profile="layout", trace="ring window=4 bits=4 start=2 ; decode x2"
+)
+class SpareCodesAreLeftEmpty(SpareConversion):
+    """A conversion allocates zeros for words, scales and biases, and quantizes the columns that hold a position."""
+
+    def spared(self, plane: Bits, end: int) -> None:
+        plane[:, :, end:] = 0
+
+
+@fault("spare-codes-repeat-the-newest", breaks="PREC-9", profile="layout", trace="full bits=4 start=2 ; decode x2")
+class SpareCodesRepeatTheNewest(SpareConversion):
+    """A conversion fills the spare columns up with the codes of the newest position."""
+
+    def spared(self, plane: Bits, end: int) -> None:
+        plane[:, :, end:] = plane[:, :, end - 1 : end]
