@@ -17,6 +17,7 @@ from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
 from kvlaw.conformance.views import Views, count, pair
+from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import (
     Append,
     AppendName,
@@ -33,7 +34,7 @@ from kvlaw.spec.calls import (
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import Config, Kind, LayerSpec, Policy
+from kvlaw.spec.config import Config, DType, Kind, LayerSpec, Policy
 from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 
@@ -92,6 +93,21 @@ class AdapterSubject:
         """The kinds of storage policy with which it is checked."""
         return self.adapter.policies
 
+    @property
+    def code_bits(self) -> tuple[int, ...]:
+        """The bits of a code with which it is checked."""
+        return self.adapter.code_bits
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The dtypes of tensors with which it is checked."""
+        return self.adapter.dtypes
+
+    @property
+    def kernel_set(self) -> KernelSet:
+        """The order of operations of its reads of codes."""
+        return self.adapter.kernel_set
+
     def open(self, config: Config) -> Observation:
         """Forget everything and make ``c0``."""
         self.world = {}
@@ -112,6 +128,8 @@ class AdapterSubject:
     def _built(self, name: str, layer: LayerSpec) -> Observation:
         if layer.policy not in self.policies:
             raise UnsupportedError(f"the target is checked with {' and '.join(self.policies)} storage")
+        if self.adapter.config.dtype not in self.dtypes:
+            raise UnsupportedError(f"the target is checked with {' and '.join(self.dtypes)}")
         self.world[name] = cache = self._made(layer)
         return Observation(state=self._state(cache, look=True))
 
@@ -119,6 +137,8 @@ class AdapterSubject:
         self._demand(*(("sinks",) if layer.sinks > 0 else ()))
         self._demand(*(() if layer.policy == "dense" else ("policy", layer.policy)))
         self._demand(*(("value_bits",) if layer.bits_of_values != layer.bits else ()))
+        if layer.problem is None and layer.bits and not {layer.bits, layer.bits_of_values} <= set(self.code_bits):
+            raise UnsupportedError(f"the target is checked with codes of {' and '.join(map(str, self.code_bits))} bits")
         return self.adapter.build(layer)
 
     def _demand(self, *capabilities: str) -> None:

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kvlaw.conformance.decode import NonsenseError
+from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import AppendName, Phase
-from kvlaw.spec.config import KINDS, Config, Kind, LayerSpec, Policy
+from kvlaw.spec.config import CODE_BITS, DTYPES, KINDS, Config, DType, Kind, LayerSpec, Policy
 from kvlaw.spec.observations import Bits, StateView, Unbounded
 
 Tensors = list[tuple[Any, Any]]
@@ -44,7 +45,8 @@ class Adapter:
 
     ``tensor`` and ``bits`` turn arrays of bits into the cache's own arrays and back; all other methods take and give
     the cache's own arrays. ``config`` is set before the first ``build``; ``kinds`` says which kinds of cache can be
-    built, ``policies`` with which kinds of storage policy they are checked.
+    built, ``policies`` with which kinds of storage policy they are checked, ``dtypes`` and ``code_bits`` with which
+    tensors and codes; ``kernel_set`` is the order of operations of its reads of codes (READ-15).
 
     With the capability ``codes`` keys or values may be a triple (words, scales, biases) wherever they are fetched.
     """
@@ -52,6 +54,9 @@ class Adapter:
     capabilities: frozenset[str] = frozenset()
     kinds: tuple[Kind, ...] = KINDS
     policies: tuple[Policy, ...] = ("dense",)
+    code_bits: tuple[int, ...] = CODE_BITS
+    dtypes: tuple[DType, ...] = DTYPES
+    kernel_set: KernelSet = "unfused"
     computes: Literal["mlx", "model", "own"] = "own"
     """Whose arithmetic its reads have: MLX's fused attention, the NumPy model of it, or another (not compared)."""
     config: Config = Config("full")

@@ -13,6 +13,7 @@ from kvlaw.conformance.questions import Questions, spoilt_from, stamper_of
 from kvlaw.conformance.showing import Arithmetic, Exchange, Showing
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
+from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.reference.oracle import Layers, Oracle, Profile, ReadModel, Seen
 from kvlaw.spec.calls import Append, Attend, Call, Clone, LookAt, OpenList, Trim
 from kvlaw.spec.config import Config
@@ -56,7 +57,8 @@ class Lockstep:
     def _begin(self, config: Config) -> None:
         stamper = stamper_of(config)
         self.config, self.tokens, self.names = config, 1, 0
-        self.questions, self.showing = Questions(stamper), Showing(stamper, self._arithmetic)
+        kernel_set: KernelSet = getattr(self.subject, "kernel_set", "unfused")
+        self.questions, self.showing = Questions(stamper), Showing(stamper, self._arithmetic, kernel_set)
         self.states: dict[str, CacheRecord | None] = {}
         self.planes: dict[str, StateView | None] = {}
         self.steps: list[Step] = []

@@ -42,6 +42,8 @@ class Asked:
     pointers: npt.NDArray[np.int64]
     turn: int
     expectation: Expectation = field(factory=Expectation)
+    alone: bool = False
+    """Each query stands alone, in a decode or a known append: the kernel of a decode attends (READ-13, READ-15)."""
 
 
 @define
@@ -60,7 +62,8 @@ class Questions:
             return None
         self.turn += 1
         pointers = self._pointers(call, tokens, world.get(call.on))
-        return Asked(self.stamper.queries(pointers, self.turn, self.turn), pointers, self.turn)
+        queries = self.stamper.queries(pointers, self.turn, self.turn)
+        return Asked(queries, pointers, self.turn, alone=call.verb != "window")
 
     def _pointers(self, call: Append, tokens: tuple[int, ...], thing: object) -> npt.NDArray[np.int64]:
         """Choose for each query a token that it surely sees: one of its newest, never below a pinned one."""

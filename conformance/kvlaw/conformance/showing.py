@@ -11,6 +11,7 @@ from kvlaw.conformance.stamps import SIDES, Stamper
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.numerics import attention
 from kvlaw.reference.numerics.formats import equal_bits
+from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, MakeMask, Reset, Trim
 from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
 from kvlaw.spec.records import ReadRecord, Tokens
@@ -49,6 +50,7 @@ class Showing:
 
     stamper: Stamper
     compute: bool = False
+    kernel_set: KernelSet = "unfused"
     arithmetic: Arithmetic = field(factory=Arithmetic)
     handed: dict[str, tuple[tuple[str, str], ...]] = field(factory=dict[str, tuple[tuple[str, str], ...]])
     foretold: dict[str, tuple[MakeMask, MaskView]] = field(factory=dict[str, tuple[MakeMask, MaskView]])
@@ -135,13 +137,15 @@ class Showing:
         known = self.handed.get(exchange.name)
         return known == now if isinstance(exchange.call, LookAt) and known is not None else None
 
-    def _modelled(self, queries: Bits, view: ReadView, keys: Bits, values: Bits, mask: MaskView) -> Bits:
-        """Attend by the NumPy model, over tensors or codes."""
+    def _modelled(self, asked: Asked, view: ReadView, keys: Bits, values: Bits, mask: MaskView) -> Bits:
+        """Attend by the NumPy model, over tensors or, with the subject's kernel set, over codes."""
         config, scale = self.stamper.config, self.stamper.scale
         under = "causal" if mask.kind == "causal" else mask.array
         if view.form != "affine":
-            return attention.attend(queries, keys, values, scale=scale, mask=under, dtype=config.dtype)
-        return self.stamper.codec.attend(queries, keys, values, scale, under)
+            return attention.attend(asked.queries, keys, values, scale=scale, mask=under, dtype=config.dtype)
+        return self.stamper.codec.attend(
+            asked.queries, keys, values, scale, under, kernel_set=self.kernel_set, alone=asked.alone
+        )
 
     def _compute(self, exchange: Exchange, read: ReadRecord) -> None:
         """Compare a random read's output with the NumPy model, over the bytes that were fetched in their order."""
@@ -150,7 +154,7 @@ class Showing:
             return
         if view.output is None or view.keys is None or view.values is None or view.mask is None or read.visible is None:
             return
-        wanted = self._modelled(asked.queries, view, view.keys, view.values, view.mask)
+        wanted = self._modelled(asked, view, view.keys, view.values, view.mask)
         same = wanted.shape == view.output.shape
         same = same and bool(np.all(equal_bits(wanted, view.output, self.stamper.config.dtype)))
         self.arithmetic = Arithmetic(self.arithmetic.reads + 1, self.arithmetic.different + (not same))

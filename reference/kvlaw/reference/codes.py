@@ -12,7 +12,7 @@ from attrs import frozen
 from kvlaw.reference.numerics.affine import Codes, dequantize, quantize
 from kvlaw.reference.numerics.attention import Mask
 from kvlaw.reference.numerics.formats import DType, bits_dtype
-from kvlaw.reference.numerics.quantized_attention import attend_quantized
+from kvlaw.reference.numerics.quantized_attention import KernelSet, attend_quantized
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import LayerSpec
 from kvlaw.spec.observations import Bits, join_codes
@@ -60,8 +60,18 @@ class Codec:
         """Dequantize columns of codes into tensors."""
         return dequantize(self.split(side, columns), dtype=self.dtype, bits=self.bits(side), group=self.layer.group)
 
-    def attend(self, queries: Bits, keys: Bits, values: Bits, scale: float, mask: Mask) -> Bits:
-        """Attend queries ``[B, H, L, D]`` over columns of codes, unfused."""
+    def attend(
+        self,
+        queries: Bits,
+        keys: Bits,
+        values: Bits,
+        scale: float,
+        mask: Mask,
+        *,
+        kernel_set: KernelSet = "unfused",
+        alone: bool = False,
+    ) -> Bits:
+        """Attend queries ``[B, H, L, D]`` over columns of codes; ``alone``: a decode, or a known append's."""
         return attend_quantized(
             queries,
             self.split("keys", keys),
@@ -72,6 +82,8 @@ class Codec:
             key_bits=self.bits("keys"),
             value_bits=self.bits("values"),
             group=self.layer.group,
+            kernel_set=kernel_set,
+            alone=alone,
         )
 
     def column_bytes(self, side: Side) -> int:

@@ -46,7 +46,9 @@ class LockstepMachine(RuleBasedStateMachine):
     @initialize(data=st.data())
     def open(self, data: st.DataObject) -> None:
         """Draw a configuration and which calls this trace uses, and open."""
-        drawn = configs(self.kind, self.can, self.fixed, policies=self.policies, odd=self.layout)
+        subject = self.session.subject
+        palette = {name: getattr(subject, name) for name in ("dtypes", "code_bits") if hasattr(subject, name)}
+        drawn = configs(self.kind, self.can, self.fixed, policies=self.policies, odd=self.layout, **palette)
         self.config = data.draw(drawn, label="config")
         if self.config.bits and not self.session.arithmetic:  # nobody knows the codes of arbitrary data there
             self.config = evolve(self.config, stamp="code")

@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 
 from kvlaw.conformance.machines.policies import fitting, with_policy
-from kvlaw.spec.config import Config, DType, Kind, Policy
+from kvlaw.spec.config import CODE_BITS, DTYPES, Config, DType, Kind, Policy
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -19,7 +19,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"head_dim": 128, "value_dim": 128, "kv_heads": 1, "groups": 2},
     {"head_dim": 64, "value_dim": 32, "groups": 4, "kv_heads": 1},
 )
-"""Batch, heads, query heads per KV head and head dims; bf16, f16 and f32 are drawn beside them."""
+"""Batch, heads, query heads per KV head and head dims; the dtype is drawn beside them."""
 
 
 @st.composite
@@ -30,15 +30,19 @@ def configs(
     fixed: Mapping[str, Any],
     *,
     policies: tuple[Policy, ...] = ("dense",),
+    dtypes: tuple[DType, ...] = DTYPES,
+    code_bits: tuple[int, ...] = CODE_BITS,
     odd: bool = False,
 ) -> Config:
-    """Draw a configuration of ``kind``; ``fixed`` fields are as given, ``odd`` seldom draws an impossible one."""
-    dtypes: tuple[DType, ...] = ("bf16", "f16", "f32")
+    """Draw a configuration of ``kind``; ``fixed`` fields are as given, ``odd`` seldom draws an impossible one.
+
+    ``policies``, ``dtypes`` and ``code_bits`` are those with which the target is checked.
+    """
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(SHAPES)))
     if kind == "ring":
         window = fixed.get("window", draw(st.sampled_from(windows(fixed.get("sinks", 0)))))
         config = evolve(config, window=window, sinks=draw(_sinks(window)) if "sinks" in capabilities else 0)
-    policed = draw(with_policy(config, fitting(policies, fixed), fixed))
+    policed = draw(with_policy(config, fitting(policies, fixed), fixed, code_bits))
     config = policed if "value_bits" in capabilities else evolve(policed, value_bits=None)
     config = evolve(
         config,

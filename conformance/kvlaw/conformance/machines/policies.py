@@ -37,13 +37,19 @@ def starts(window: int | None) -> tuple[Start, ...]:
 
 
 @st.composite
-def with_policy(draw: st.DrawFn, config: Config, policies: tuple[Policy, ...], fixed: Mapping[str, Any]) -> Config:
+def with_policy(
+    draw: st.DrawFn,
+    config: Config,
+    policies: tuple[Policy, ...],
+    fixed: Mapping[str, Any],
+    widths: tuple[int, ...] = CODE_BITS,
+) -> Config:
     """Draw a storage policy and head dims for a configuration; dense half the time, if that is served."""
     coded = tuple(policy for policy in policies if policy != "dense")
     if not coded or ("dense" in policies and draw(st.booleans())):
         return config
     drawn = draw(st.sampled_from(coded))
-    bits = st.sampled_from(CODE_BITS)
+    bits = st.sampled_from(widths)
     start = draw(st.sampled_from(starts(config.window))) if drawn == "bf16_first" else None
     value_bits = draw(st.none() | bits) if "value_bits" not in fixed else None
     config = evolve(config, bits=draw(bits), value_bits=value_bits, start=start)

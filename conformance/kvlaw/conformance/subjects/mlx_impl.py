@@ -1,5 +1,9 @@
-"""``builtin:mlx_impl.full``, ``.affine_ring``, ``.bf16_first_full``: our MLX caches, which show everything."""
+"""``builtin:mlx_impl.full``, ``.affine_ring``, ``.bf16_first_full``: our MLX caches, which show everything.
 
+Those with a storage policy come in every kernel set (``--set kernels=tiled``).
+"""
+
+from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -7,6 +11,7 @@ from attrs import evolve
 from kvlaw.conformance.interface import Tensors
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.reference.numerics.quantized_attention import TILED_BITS, TILED_DTYPES, KernelSet
 from kvlaw.spec.calls import AppendName
 from kvlaw.spec.config import Config, Kind, LayerSpec, Policy
 from kvlaw.spec.observations import Unbounded
@@ -20,22 +25,33 @@ EXAMPLES: dict[Policy, dict[str, Any]] = {
 }
 
 
-def make_cache(layer: LayerSpec, _config: Config) -> Any:
+def make_cache(layer: LayerSpec, config: Config, kernel_set: KernelSet = "unfused") -> Any:
     """Build a cache of any configuration: to refuse an impossible one is its business."""
+    import mlx.core as mx
+
     from kvlaw.mlx_impl import make
 
     policy = {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}
+    dtype = {"bf16": mx.bfloat16, "f16": mx.float16, "f32": mx.float32}[config.dtype]
+    kernels = {} if kernel_set == "unfused" else {"kernels": kernel_set, "dtype": dtype}
     build: Any = make
-    return build(layer.kind, layer.window, layer.sinks, **policy)
+    return build(layer.kind, layer.window, layer.sinks, **policy, **kernels)
 
 
 class MlxImplAdapter(ContractAdapter):
     """Our caches, alone and as a list of layers."""
 
-    def __init__(self, kind: Kind, policy: Policy = "dense") -> None:
-        """Adapt caches of one kind and one kind of storage policy (a list of layers may have others)."""
+    def __init__(self, kind: Kind, policy: Policy = "dense", kernel_set: KernelSet = "unfused") -> None:
+        """Adapt caches of one kind, one kind of storage policy and one kernel set (a list may have other policies).
+
+        With a tiled kernel set they are checked with the bits and dtypes that it reads.
+        """
         example = evolve(LayerSpec("full") if kind == "full" else LayerSpec("ring", 8), **EXAMPLES[policy])
-        super().__init__(MlxArrays(cpu=True), make_cache, make_cache(example, self.config))
+        make = partial(make_cache, kernel_set=kernel_set)
+        super().__init__(MlxArrays(cpu=True), make, make(example, self.config))
+        self.kernel_set = kernel_set
+        if kernel_set != "unfused":
+            self.code_bits, self.dtypes = TILED_BITS, TILED_DTYPES
         self.kinds, self.computes = (kind,), "mlx"
         self.policies = (policy,)
         self.capabilities = (self.capabilities - POLICY) | {"sinks", "lists", "list_appends"}

@@ -8,7 +8,7 @@ it and the way out.
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from attrs import frozen
@@ -17,6 +17,7 @@ from kvlaw.conformance.adapter import Adapter, AdapterSubject
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
 
@@ -24,7 +25,7 @@ Options = Mapping[str, str]
 NOTHING: Mapping[str, str] = {}
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "builtin": ("clone", "seconds"),
+    "builtin": ("clone", "kernels", "seconds"),
     "py": ("array", "clone", "kind", "seconds"),
     "fault": ("seconds",),
 }
@@ -41,6 +42,8 @@ class Builtin:
     kinds: tuple[Kind, ...]
     make: Callable[[Options], Adapter]
     needs: tuple[str, ...] = ()
+    coded: bool = False
+    """Its kernel set can be chosen."""
 
 
 def _oracle(_options: Options) -> Adapter:
@@ -50,10 +53,10 @@ def _oracle(_options: Options) -> Adapter:
 
 
 def _mlx_impl(kind: Kind, policy: Policy = "dense") -> Callable[[Options], Adapter]:
-    def make(_options: Options) -> Adapter:
+    def make(options: Options) -> Adapter:
         from kvlaw.conformance.subjects.mlx_impl import MlxImplAdapter
 
-        return MlxImplAdapter(kind, policy)
+        return MlxImplAdapter(kind, policy, cast("KernelSet", options.get("kernels", "unfused")))
 
     return make
 
@@ -81,10 +84,10 @@ BUILTINS: dict[str, Builtin] = {
     "oracle": Builtin(KINDS, _oracle),
     "mlx_impl.full": Builtin(("full",), _mlx_impl("full"), ("mlx",)),
     "mlx_impl.ring": Builtin(("ring",), _mlx_impl("ring"), ("mlx",)),
-    "mlx_impl.affine_full": Builtin(("full",), _mlx_impl("full", "affine"), ("mlx",)),
-    "mlx_impl.affine_ring": Builtin(("ring",), _mlx_impl("ring", "affine"), ("mlx",)),
-    "mlx_impl.bf16_first_full": Builtin(("full",), _mlx_impl("full", "bf16_first"), ("mlx",)),
-    "mlx_impl.bf16_first_ring": Builtin(("ring",), _mlx_impl("ring", "bf16_first"), ("mlx",)),
+    "mlx_impl.affine_full": Builtin(("full",), _mlx_impl("full", "affine"), ("mlx",), coded=True),
+    "mlx_impl.affine_ring": Builtin(("ring",), _mlx_impl("ring", "affine"), ("mlx",), coded=True),
+    "mlx_impl.bf16_first_full": Builtin(("full",), _mlx_impl("full", "bf16_first"), ("mlx",), coded=True),
+    "mlx_impl.bf16_first_ring": Builtin(("ring",), _mlx_impl("ring", "bf16_first"), ("mlx",), coded=True),
     "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm")),
@@ -192,11 +195,25 @@ def _known(name: str) -> Builtin:
 
 def _builtin(name: str, options: Options) -> Adapter:
     builtin = _known(name)
+    _check_kernels(name, builtin, options.get("kernels"))
     for module in builtin.needs:
         if find_spec(module) is None:
             raise TargetError(f"builtin:{name} needs {module}: pip install {PACKAGES[module]}")
     with _told(f"builtin:{name}"):
         return builtin.make(options)
+
+
+def _check_kernels(name: str, builtin: Builtin, kernels: str | None) -> None:
+    """Refuse a kernel set that there is not, or for a target that has none to choose."""
+    if kernels is None:
+        return
+    if not builtin.coded:
+        coded = ", ".join(f"builtin:{known}" for known, found in BUILTINS.items() if found.coded)
+        raise TargetError(f"kernels={kernels}: builtin:{name} has no kernel sets; {coded} have")
+    if kernels not in KERNEL_SETS:
+        raise TargetError(
+            f"kernels={kernels}{nearest(kernels, KERNEL_SETS)}; the kernel sets are {', '.join(KERNEL_SETS)}"
+        )
 
 
 def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
