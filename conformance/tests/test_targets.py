@@ -114,7 +114,7 @@ def test_a_target_that_cannot_be_run_is_named_with_a_way_out(text: str, named: l
 @pytest.mark.parametrize(
     ("text", "options", "mapping", "named"),
     [
-        ("builtin:oracle", {"arary": "numpy"}, {}, ["no option 'arary'", "clone, seconds"]),
+        ("builtin:oracle", {"arary": "numpy"}, {}, ["no option 'arary'", "clone, kernels, seconds"]),
         ("py:numpy_caches:Growing", {"arary": "numpy"}, {}, ["no option 'arary'", "did you mean 'array'?"]),
         ("py:numpy_caches:Growing", {"array": "torch"}, {}, ["array=torch", "mlx and numpy"]),
         ("py:numpy_caches:Growing", {**NUMPY, "kind": "rign"}, {}, ["kind=rign", "full, ring"]),

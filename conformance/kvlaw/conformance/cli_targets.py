@@ -75,6 +75,10 @@ def check(**arguments: Any) -> None:
       clone=method|deepcopy|from_state   how a cache is copied; without it, by its method clone(), or not at all
       kind=full|ring                     which kind it is, where the signature doesn't tell
       seconds=10                         the time limit of one call
+
+    \b
+    Option of kvlaw's own caches of codes, by --set
+      kernels=tiled|tiled_causal|unfused   the kernel set of their reads (READ-15)
     """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     _check(**arguments, chosen=chosen_by(settings, mapping))
