@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.faults.registry import load_faults, subject
 from kvlaw.conformance.interface import UnsupportedError
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.questions import spoilt_from, stamper_of
@@ -370,6 +371,84 @@ def test_a_spare_column_becomes_the_codes_of_what_stood_in_it(
 def test_spare_columns_that_nobody_saw_before_are_not_judged():
     assert charged(run("full bits=4 start=2 ; window 2 ; decode", adapted(Emptied))) is None
     assert charged(run("ring window=4 bits=4 start=1 ; decode x2", adapted(Emptied))) is None
+
+
+# Known appends, query by query.
+
+
+class Bent(ReferenceAdapter):
+    """Answers the last query of a known append with one bit off, and each query alone rightly."""
+
+    def append(self, cache: Any, keys: Any, values: Any, phase: Any, window: Any, array: Any) -> Any:
+        read = super().append(cache, keys, values, phase, window, array)
+        if phase == "known":
+            self.bent = read
+        return read
+
+    def attend(self, read: Any, queries: Any, scale: float) -> Any:
+        answer = super().attend(read, queries, scale)
+        if read is getattr(self, "bent", None):
+            answer[:, -1, -1, 0] ^= 1
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("full stamp=random ; window 2 ; known 3", 2),
+        ("ring window=2 bits=4 stamp=random ; window 3 ; known 2 array", 2),
+        ("full dtype=f32 stamp=random batch=2 ; known 1", 1),
+        ("full stamp=random ; known 2 unread as r ; attend r", 2),
+        ("full stamp=random look=last ; known 2", 3),  # the read is asked after the cache was looked at
+    ],
+)
+def test_one_bit_of_one_query_of_a_known_append_is_found(text: str, at: int):
+    steps = run(text, Bent)
+    assert charged(steps) == (at, "READ-13")
+    read = steps[-1].record.read
+    assert read is not None
+    assert read.apart is not None
+    assert len(read.apart) == 1
+    assert steps[-1].divergences[0].query == read.apart[0]
+    assert run(text)[-1].divergences == ()
+
+
+def test_a_known_append_to_a_list_is_compared_layer_by_layer():
+    text = "full stamp=random ; list full + ring window=2 as l ; window 3 on l ; known 2 on l"
+    steps = run(text, Bent)
+    assert charged(steps) == (3, "READ-13")
+    assert steps[-1].divergences[0].layer == 1  # it bends the read that it made last
+    assert [step.layers[1].read.apart for step in run(text)[-1:] if step.layers[1].read] == [()]
+
+
+@pytest.mark.parametrize("name", ["known-spans-are-one-piece", "known-spans-are-tiled"])
+def test_other_arithmetic_for_known_appends_is_found_by_that_comparison_alone(name: str):
+    planted = load_faults()[name]
+    every = frozenset(load_clauses().of_profile("layout").by_id)
+    assert charged(Lockstep(subject(name), "layout", every).run(planted.trace)) == (1, "READ-13")
+    assert charged(Lockstep(subject(name), "layout", every - {"READ-13"}).run(planted.trace)) is None
+
+
+class Whole(ReferenceAdapter):
+    """Attends known appends as a whole only."""
+
+    def attend_alone(self, read: Any, queries: Any, scale: float, mask: Any) -> Any:
+        raise UnsupportedError
+
+
+def test_where_no_query_can_be_asked_alone_nothing_is_said_of_it():
+    for adapter, exercised in ((Whole, False), (ReferenceAdapter, True)):
+        last = run("full ; window 2 ; known 2", adapter)[-1]
+        assert last.record.read is not None
+        assert last.record.read.apart == (() if exercised else None)
+        assert ("READ-13" in last.exercised) == exercised
+        assert {"READ-3", "READ-12"} <= last.exercised
+    assert run("full ; window 2")[-1].record.read.apart is None  # type: ignore[reportOptionalMemberAccess] # it has one
+
+
+def test_a_mask_that_was_asked_for_beforehand_foretells_a_known_append():
+    assert "MASK-12" in run("ring window=3 ; window 3 ; mask 2 window ; known 2")[-1].exercised
+    assert "MASK-12" not in run("ring window=3 ; window 3 ; mask 1 decode ; known 1")[-1].exercised
 
 
 def test_the_history_of_a_run_tells_what_laws_ask():

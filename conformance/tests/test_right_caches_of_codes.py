@@ -102,6 +102,17 @@ def test_every_planted_fault_has_a_trace() -> None:
     assert {wrong.__name__ for wrong in import_module("with_codes").FAULTS} == set(FOUND_BY)
 
 
+@pytest.mark.parametrize(("name", "right"), [("Packed", True), ("SpansInOnePiece", False)])
+@pytest.mark.parametrize(
+    "text", ["full dtype=f16 stamp=random ; known 3", "full bits=4 stamp=random ; window 2 ; known 3"]
+)
+def test_known_appends_of_a_python_cache_are_compared_query_by_query(name: str, right: bool, text: str) -> None:
+    clauses = frozenset({"READ-13"})
+    last = Lockstep(opened(name).subject, "layout", clauses).run(parse(text).trace)[-1]
+    assert last.exercised == clauses
+    assert [divergence.clause for divergence in last.divergences] == ([] if right else ["READ-13"])
+
+
 def test_reads_of_tensors_out_of_codes_can_be_asked_again() -> None:
     """A cache that hands out what its codes stand for shows no codes: nobody asks in which form its reads are."""
     assert "codes" not in opened("Restoring").subject.capabilities

@@ -10,6 +10,7 @@ import pytest
 from kvlaw.conformance.interface import NonsenseError
 from kvlaw.conformance.subjects.arrays import NumpyArrays, mask_bits
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.spec.config import Config
 
 ALL_16 = np.arange(1 << 16, dtype=np.uint16).reshape(1, 4, 256, 64)
 SOME_32 = np.concatenate(
@@ -115,3 +116,31 @@ def test_mlx_attends_with_masks_of_all_forms() -> None:
     assert answer("causal") == 2.0
     assert answer(mx.array([[True, False]])) == 1.0
     assert answer(np.array([[False, True]])) == 3.0
+
+
+def test_one_query_over_codes_is_attended_as_mlx_lms_models_do() -> None:
+    models = pytest.importorskip("mlx_lm.models.base", reason="mlx-lm has the function")
+    arrays, rng = MlxArrays(cpu=True), np.random.default_rng(1)
+    queries, keys, values = (
+        mx.array(rng.standard_normal(shape).astype(np.float32)).astype(mx.bfloat16)
+        for shape in ((2, 4, 1, 64), (2, 2, 5, 64), (2, 2, 5, 64))
+    )
+    coded: list[Any] = [mx.quantize(x, group_size=32, bits=4) for x in (keys, values)]
+    mask = np.array([1, 1, 0, 1, 0], np.bool_)[None, None, None].repeat(2, 0)
+    config = Config("full", bits=4, group=32)
+    answer = arrays.attend_codes(queries, coded[0], coded[1], 0.25, mask, config)
+    wanted = models.quantized_scaled_dot_product_attention(
+        queries, coded[0], coded[1], scale=0.25, mask=arrays.visible(mask), group_size=32, bits=4
+    )
+    assert answer.shape == (2, 4, 1, 64)
+    assert np.array_equal(arrays.bits(answer), arrays.bits(wanted))
+
+
+def test_values_of_other_bits_are_read_by_their_own() -> None:
+    """A query of zeros weighs all alike: the output is the mean of what the values stand for."""
+    arrays = MlxArrays(cpu=True)
+    keys = mx.quantize(mx.ones((1, 1, 2, 32)), group_size=32, bits=2)
+    values = mx.quantize(mx.arange(64, dtype=mx.float32).reshape(1, 1, 2, 32), group_size=32, bits=8)
+    config = Config("full", bits=2, value_bits=8, group=32, dtype="f32")
+    answer = arrays.attend_codes(mx.zeros((1, 1, 1, 32)), keys, values, 1.0, np.array([[[[True, False]]]]), config)
+    assert np.allclose(np.array(answer)[0, 0, 0], np.arange(32), atol=31 / 255)

@@ -1,6 +1,7 @@
 """Our MLX caches and mlx-lm's as subjects: what they show, that ours conform, and what mlx-lm's are known to break."""
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -123,6 +124,21 @@ def test_mlx_lm_cannot_fill_codes_whose_words_part_an_element(fields: str, fails
 def test_mlx_lm_moves_the_offset_before_it_refuses_a_head_size() -> None:
     _, steps = walk("builtin:mlx_lm.QuantizedKVCache", "full bits=4 group=64 D=96 ; window 2", "core")
     assert (first(steps)[0], steps[-1].record.after and steps[-1].record.after.offset) == ("ERR-1", 2)
+
+
+@pytest.mark.parametrize("kernels", ["unfused", "tiled"])
+def test_a_known_append_over_codes_by_the_kernel_of_windows_is_found(
+    kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one kernel for all, as ``unfused``, there is nothing to find on a CPU: the bits are the same."""
+    reads: Any = import_module("kvlaw.mlx_impl.reads")
+    clauses, trace = frozenset({"READ-13"}), parse("full bits=4 stamp=random ; window 3 ; known 3").trace
+    subject = open_target("builtin:mlx_impl.affine_full", {"kernels": kernels})
+    right = Lockstep(subject, "layout", clauses).run(trace)[-1]
+    assert (right.divergences, right.exercised) == ((), clauses)
+    monkeypatch.setattr(reads.KnownRead, "attend", reads.Read.attend)
+    wrong = Lockstep(subject, "layout", clauses).run(trace)[-1]
+    assert [d.clause for d in wrong.divergences] == ([] if kernels == "unfused" else ["READ-13"])
 
 
 def test_mlx_lms_conversion_path_is_half_precision_first() -> None:

@@ -41,11 +41,15 @@ from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 
 @frozen(eq=False)
 class HeldRead:
-    """One read, or one per layer of a list (``listed``), with the queries that it was last asked."""
+    """One read, or one per layer of a list (``listed``), with the queries that it was last asked.
+
+    ``known`` says that its append was one of decided tokens.
+    """
 
     reads: tuple[Any, ...]
     payload: Payload
     listed: bool = False
+    known: bool = False
 
 
 @frozen(eq=False)
@@ -219,10 +223,10 @@ class AdapterSubject:
         read = self.adapter.append(cache, keys, values, _phase(call), call.window, call.array)
         self._spend(keys, values)
         if call.as_:
-            self.world[call.as_] = HeldRead((read,), payload)
+            self.world[call.as_] = HeldRead((read,), payload, known=call.verb == "known")
         if call.malformed is not None:
             return Observation()
-        shown = self.views.read(read, payload) if look and not call.unread else None
+        shown = self.views.read(read, payload, call.verb == "known") if look and not call.unread else None
         return Observation(read=shown, state=self._state(cache, look))
 
     def _dense(self, cache: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
@@ -264,7 +268,7 @@ class AdapterSubject:
             return Observation()
         if not look:
             return Observation()
-        shown = [self.views.read(read, asked) for read in target.reads]
+        shown = [self.views.read(read, asked, target.known) for read in target.reads]
         return (
             Observation(layers=tuple(Observation(read=s) for s in shown))
             if target.listed
@@ -310,10 +314,11 @@ class AdapterSubject:
         for keys, values in tensors:
             self._spend(keys, values)
         if call.as_:
-            self.world[call.as_] = HeldRead(tuple(reads), payload, listed=True)
+            self.world[call.as_] = HeldRead(tuple(reads), payload, listed=True, known=call.verb == "known")
         if not look or call.malformed is not None:
             return Observation()
-        return self.views.layers(caches, [None if call.unread else self.views.read(r, payload) for r in reads])
+        known = call.verb == "known"
+        return self.views.layers(caches, [None if call.unread else self.views.read(r, payload, known) for r in reads])
 
     def _layers(self, caches: list[Any], look: bool) -> Observation:
         return self.views.layers(caches, [None] * len(caches)) if look else Observation()

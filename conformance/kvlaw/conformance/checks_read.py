@@ -142,6 +142,14 @@ def _fetched(expected: Expected, shown: Shown, _model: Model | None) -> list[Dif
     return [Difference("fetched", format_tokens(expected.value), format_tokens(wrong[0]))] if wrong else []
 
 
+def _apart(_expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    apart = shown.read.apart if shown.read else None
+    if apart is None:
+        return None
+    wanted = "each query answers, bit for bit, what it answers alone"
+    return [Difference("apart", wanted, "other bits", query=apart[0])] if apart else []
+
+
 def _elsewhere(got: str) -> tuple[str, ...]:
     """Name the clause that a probe breaks which was answered by another head or row."""
     return ("READ-11", "READ-4") if "KV head" in got else ("VIS-10",) if "of row" in got else ()
@@ -163,6 +171,7 @@ READ_CHECKS: dict[str, Check] = {
     "mask_width": _mask_width,
     "dense_sights": _dense_sights,
     "fetched": _fetched,
+    "apart": _apart,
     "probes": _probes,
 }
 """Field of a read, a dense fetch or a mask to the check of it."""

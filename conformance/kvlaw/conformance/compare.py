@@ -125,6 +125,7 @@ _ORDER = (
     "can_trim",
     "columns",
     "spare",
+    "apart",
     "probes",
 )
 

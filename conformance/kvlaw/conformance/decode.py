@@ -13,6 +13,7 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from kvlaw.conformance.stamps import Stamper
+from kvlaw.reference.numerics.formats import differing
 from kvlaw.spec.observations import Bits, Form, MaskView, Observation, ReadView, StateView
 from kvlaw.spec.records import CacheRecord, ReadRecord, Tokens
 
@@ -112,13 +113,21 @@ class Decoder:
             return ReadRecord(mask=kind, mask_shape=shape, output=output)
         columns = self.columns(view.keys, view.values, view.form)
         width = int(view.keys.shape[2])
-        record = ReadRecord(None, columns.ids, width, kind, shape, columns.torn, output, view.form)
+        apart = self._apart(view)
+        record = ReadRecord(None, columns.ids, width, kind, shape, columns.torn, output, view.form, apart)
         if mask is None:
             return record
         shown = spread(mask, self.stamper.config.batch, length, width)
         if shown is None:
             return record
         return evolve(record, visible=tuple(_visible(columns.ids[row], shown[row]) for row in range(len(columns.ids))))
+
+    def _apart(self, view: ReadView) -> tuple[int, ...] | None:
+        """List the queries whose output is not, bit for bit, what they answer alone."""
+        if view.alone is None or view.output is None or view.alone.shape != view.output.shape:
+            return None
+        other = differing(view.output, view.alone, self.stamper.config.dtype)
+        return tuple(int(i) for i in np.flatnonzero(other.any((0, 1, 3))))
 
     def state(self, view: StateView | None) -> CacheRecord | None:
         """Decode a cache's state."""

@@ -107,6 +107,13 @@ class Adapter:
         """Attend queries ``[B, H, L, D]``."""
         raise UnsupportedError
 
+    def attend_alone(self, read: Any, queries: Any, scale: float, mask: npt.NDArray[np.bool_]) -> Any:
+        """Attend one query ``[B, H, 1, D]`` over the fetch of a known append, as a decode would (READ-13).
+
+        ``mask`` ``[B, 1, 1, S]`` is the query's own row of the read's mask.
+        """
+        raise UnsupportedError
+
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Append and hand out what a graph attends by itself."""
         raise UnsupportedError

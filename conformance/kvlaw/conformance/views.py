@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from kvlaw.conformance.decode import spread
 from kvlaw.conformance.guard import ShowingError, show
-from kvlaw.conformance.interface import UNSHOWN, Adapter, NonsenseError, Unshown
+from kvlaw.conformance.interface import Adapter, NonsenseError, Unshown, UnsupportedError
 from kvlaw.spec.observations import Bits, Form, MaskView, Observation, Payload, ReadView, StateView, join_codes
 
 _MASKING = frozenset({"mask", "attend", "phases", "lists"})
@@ -27,8 +28,11 @@ class Views:
 
     adapter: Adapter
 
-    def read(self, read: Any, payload: Payload) -> ReadView:
-        """Show a read: what it fetched, its mask, and its answer to the payload's queries."""
+    def read(self, read: Any, payload: Payload, known: bool = False) -> ReadView:
+        """Show a read: what it fetched, its mask, and its answer to the payload's queries.
+
+        Of a ``known`` append also what each of its queries answers alone.
+        """
         fetched = show("the fetch", self.adapter.fetched, read)
         mask = show("the mask", self.adapter.read_mask, read)
         parts = () if fetched is None else show("the fetch", pair, fetched)
@@ -41,9 +45,28 @@ class Views:
         values = self.columns("the fetched values", parts[1]) if parts else None
         form: Form = "affine" if parts and self.is_codes(parts[0]) else "dense"
         answer = None if output is None else self.tensor("the output", output)
-        if mask is not UNSHOWN:
-            return ReadView(keys, values, self.mask(mask), answer, form)
-        return ReadView(keys, values, self._by_the_fetch(keys, payload), answer, form)
+        seen = self._by_the_fetch(keys, payload) if isinstance(mask, Unshown) else self.mask(mask)
+        alone = self._alone(read, payload, keys, seen) if known and answer is not None else None
+        return ReadView(keys, values, seen, answer, form, alone)
+
+    def _alone(self, read: Any, payload: Payload, keys: Bits | None, mask: MaskView | None) -> Bits | None:
+        """Ask each query of a known append by itself, under its own row of the mask; None if that cannot be done."""
+        if keys is None or mask is None or keys.ndim != 4:  # [B, Hkv, S, D]
+            return None
+        length, scale = int(payload.queries.shape[2]), payload.scale
+        rows = spread(mask, keys.shape[0], length, keys.shape[2])
+        if rows is None:
+            return None
+        parts: list[Any] = []
+        for i in range(length):
+            query = self.adapter.tensor(payload.queries[:, :, i : i + 1], payload.dtype)
+            row = np.ascontiguousarray(rows[:, None, i : i + 1])
+            try:
+                parts.append(show("a query alone", self.adapter.attend_alone, read, query, scale, row))
+            except UnsupportedError:
+                return None
+        show("the queries alone", self.adapter.settle, parts)
+        return np.concatenate([self.tensor("a query alone", part) for part in parts], 2)
 
     def _by_the_fetch(self, keys: Bits | None, payload: Payload) -> MaskView | None:
         """Mask the fetch of a cache without masks: a query sees what is not later, in a ring its newest W of that."""

@@ -85,24 +85,26 @@ def cut(x, start, stop):
 
 
 class Read:
-    """What an append fetched, attended in float64: each query alone, by its row of the mask."""
+    """What an append fetched, attended in float64: each query alone, under its row of the mask."""
 
     def __init__(self, keys, values, mask, policy):
         self.keys, self.values, self.mask, self.policy = keys, values, mask, policy
 
     def attend(self, queries, *, scale):
-        keys, values = self.policy.decode(self.keys, 0), self.policy.decode(self.values, 1)
+        keys = self.policy.decode(self.keys, 0)
         if queries.ndim != 4 or queries.dtype != keys.dtype or queries.shape[1] % keys.shape[1]:
             raise ValueError("queries that do not fit")
         if queries.shape[2] != self.mask.shape[0]:
             raise ValueError("another number of queries")
-        return np.concatenate([self.alone(keys, values, queries, i, scale) for i in range(len(self.mask))], 2)
+        ones = [slice(i, i + 1) for i in range(len(self.mask))]
+        return np.concatenate([self.attend_alone(queries[:, :, i], self.mask[i], scale=scale) for i in ones], 2)
 
-    def alone(self, keys, values, queries, i, scale):
+    def attend_alone(self, queries, mask, *, scale):
+        keys, values = self.policy.decode(self.keys, 0), self.policy.decode(self.values, 1)
         times = queries.shape[1] // keys.shape[1]
         keys, values = (np.repeat(x.astype(np.float64), times, axis=1) for x in (keys, values))
-        scores = queries[:, :, i : i + 1].astype(np.float64) @ keys.swapaxes(-1, -2) * scale
-        scores = np.where(self.mask[i], scores, -np.inf)
+        scores = queries.astype(np.float64) @ keys.swapaxes(-1, -2) * scale
+        scores = np.where(mask, scores, -np.inf)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         return (weights / weights.sum(-1, keepdims=True) @ values).astype(queries.dtype)
 
@@ -348,6 +350,26 @@ class RestoresWithoutBiases(Restoring):
         read = self.inner.append_window(keys, values)
         bare = [(words, scale, np.zeros_like(bias)) for words, scale, bias in (read.keys, read.values)]
         return tuple(self.inner.policy.decode(x, side) for side, x in enumerate(bare))
+
+
+class _Rounded(Read):
+    def attend(self, queries, *, scale):
+        keys, values = self.policy.decode(self.keys, 0), self.policy.decode(self.values, 1)
+        times = queries.shape[1] // keys.shape[1]
+        keys, values = np.repeat(keys, times, axis=1), np.repeat(values, times, axis=1)
+        scores = (queries @ keys.swapaxes(-1, -2)).astype(np.float64) * scale
+        scores = np.where(self.mask, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True)).astype(queries.dtype)
+        mixed = weights.astype(np.float64) @ values.astype(np.float64)
+        return (mixed / weights.astype(np.float64).sum(-1, keepdims=True)).astype(queries.dtype)
+
+
+class SpansInOnePiece(Packed):
+    """Attends known appends in one piece, with weights rounded to the dtype, where a query alone rounds at the end."""
+
+    def append_known(self, keys, values, *, window=None, as_array=True):
+        read = self.append_window(keys, values, window=window)
+        return _Rounded(read.keys, read.values, read.mask, read.policy)
 
 
 RIGHT = (Packed, Duck, Restoring, CodedBook)

@@ -114,7 +114,7 @@ def form_clauses(before: Model, after: Model) -> tuple[str, ...]:
 
 def probe_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     """Cite what the answer to a probe rests on."""
-    cited = ["READ-13"] if call.verb == "known" else []
+    cited: list[str] = []
     if before.storage == "affine":
         cited += ["READ-15"] if getattr(call, "array", False) and phase == "window" else []
         cited.append("READ-11")

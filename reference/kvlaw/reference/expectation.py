@@ -16,7 +16,8 @@ class Expected:
     bounds), ``can_trim``, ``layers_can_trim`` (what each layer says, taken together), ``held`` (ids by column),
     ``spare`` (the columns that a conversion turns into the codes of what stood in them),
     ``sights`` (a ``Sight`` per query), ``order`` (ids per query in fetch order), ``fetched`` (ids of a dense fetch in
-    order), ``mask`` (kind), ``mask_width`` ((L, S)), ``handed`` (must not have changed).
+    order), ``mask`` (kind), ``mask_width`` ((L, S)), ``apart`` (the queries of a known append that
+    answer otherwise than alone: none), ``handed`` (must not have changed).
     """
 
     field: str

@@ -102,8 +102,14 @@ class Judge:
         expected += self.states.kept_columns(after, seen.columns)
         if not unread:
             expected += self._read(model, after, call, phase, shows)
+        expected += self._alone(call)
         kind = mask_kind(model.state, len(tokens), phase, argument) if self.profile == "layout" else None
         return evolve(shows, expected=expected, mask=kind), after
+
+    @clause("READ-13")
+    def _alone(self, call: Call) -> tuple[Expected, ...]:
+        """Give that each query of a known append answers as it does alone, now or when the read is asked later."""
+        return self.states.layout_only(Expected("apart", (), ("READ-13",))) if call.verb == "known" else ()
 
     @clause("MASK-1", "MASK-11", "GROW-4", "GROW-8", "VIS-4", "VIS-6", "VIS-10")
     @clause("RING-1", "RING-11", "RING-12", "TRIM-8")

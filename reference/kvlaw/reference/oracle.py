@@ -132,7 +132,8 @@ class Oracle:
         order = self.judge.states.layout_only(Expected("order", shows.order, cited)) if shows.sights else ()
         policy = self.judge.config.bits is not None and shows.sights
         form = (Expected("form", shows.form, ("PREC-4",)),) if policy else ()
-        return evolve(shows, outcomes=("ok",), charged=cited, expected=(*form, *kept, *order), layers=layers)
+        apart = tuple(e for e in shows.expected if e.field == "apart")
+        return evolve(shows, outcomes=("ok",), charged=cited, expected=(*form, *kept, *order, *apart), layers=layers)
 
 
 __all__ = ["Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]

@@ -40,6 +40,7 @@ class ReadView:
     """What a read shows: fetched keys and values ``[B, Hkv, S, D]``, its mask, the output for the call's queries.
 
     ``form`` says what the columns are: tensors (``dense``), or codes (``affine``, as ``join_codes`` lays them).
+    ``alone`` is, of a known append, what each of those queries gives when it is asked by itself (READ-13).
     """
 
     keys: Bits | None = None
@@ -47,6 +48,7 @@ class ReadView:
     mask: MaskView | None = None
     output: Bits | None = None
     form: Form = "dense"
+    alone: Bits | None = None
 
 
 @frozen(eq=False)

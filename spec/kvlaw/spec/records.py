@@ -23,7 +23,8 @@ class ReadRecord:
 
     ``visible[row][query]`` lists the ids that the query sees, in fetch order; ``fetched[row]`` the id of each fetched
     column; ``width`` the fetch width S; ``mask_shape`` the shape of an array mask; ``torn`` the columns whose key and
-    value (or whose heads) belong to different tokens, as ``(row, column, what)``; ``output`` a digest of its bits.
+    value (or whose heads) belong to different tokens, as ``(row, column, what)``; ``output`` a digest of its bits;
+    ``apart`` the queries of a known append whose bits are not those that they give when they are asked alone.
     """
 
     visible: tuple[tuple[Tokens, ...], ...] | None = None
@@ -34,6 +35,7 @@ class ReadRecord:
     torn: tuple[tuple[int, int, str], ...] = ()
     output: str | None = None
     form: Form | None = None
+    apart: tuple[int, ...] | None = None
 
 
 @frozen

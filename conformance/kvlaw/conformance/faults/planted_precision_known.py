@@ -1,6 +1,6 @@
 """Faults of known appends, and of dense fetches from codes (READ-12 to READ-14)."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from attrs import evolve
@@ -12,6 +12,9 @@ from kvlaw.reference import index
 from kvlaw.reference.codes import Codec, Side
 from kvlaw.reference.layout import Cache, Planes, Read
 from kvlaw.reference.numerics.affine import Codes, dequantize
+from kvlaw.reference.numerics.attention import masked
+from kvlaw.reference.numerics.formats import DType, decode, encode
+from kvlaw.reference.numerics.quantized_attention import TILED_BITS, TILED_DTYPES
 from kvlaw.spec.observations import Bits
 
 # Known appends.
@@ -101,6 +104,59 @@ class KnownQueriesShareARow(KnownFault):
 
     def known(self, read: Read) -> Read:
         return _OneRow(read.keys, read.values, read.mask, read.length, read.dtype, read.codec)
+
+
+class _OnePiece(Read):
+    """Attends the queries of a known append in one piece, with every step between query and output in float32."""
+
+    def attend(self, queries: Bits, scale: float) -> Bits:
+        stepwise = super().attend(queries, scale)
+        if self.length == 1:
+            return stepwise
+        dtype = cast("DType", self.dtype)
+        keys, values = (decode(x, dtype) for x in self.tensors)
+        heads = queries.shape[1] // keys.shape[1]
+        keys, values = keys.repeat(heads, 1), values.repeat(heads, 1)
+        scaled: Any = decode(queries, dtype) * np.float32(scale)
+        with np.errstate(all="ignore"):
+            scores = masked(scaled @ keys.swapaxes(2, 3), cast("Any", self.mask), "f32")
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            return encode(weights / weights.sum(-1, keepdims=True) @ values, dtype)
+
+    @property
+    def tensors(self) -> tuple[Bits, Bits]:
+        """What was fetched, as tensors."""
+        if self.codec is None:
+            return self.keys, self.values
+        return self.codec.decode("keys", self.keys), self.codec.decode("values", self.values)
+
+
+@fault("known-spans-are-one-piece", breaks="READ-13", profile="layout", trace="full stamp=random ; known 2")
+class KnownSpansAreOnePiece(KnownFault):
+    """A known append is attended as one window, in float32 from end to end, where one query is rounded at each step."""
+
+    def known(self, read: Read) -> Read:
+        return _OnePiece(read.keys, read.values, read.mask, read.length, read.dtype, read.codec)
+
+
+class _Tiled(Read):
+    """Attends the queries of a known append over codes with the tiled kernel, where there is one."""
+
+    def attend(self, queries: Bits, scale: float) -> Bits:
+        stepwise, codec = super().attend(queries, scale), self.codec
+        if codec is None or self.length == 1 or self.dtype not in TILED_DTYPES:
+            return stepwise
+        if not {codec.bits("keys"), codec.bits("values")} <= set(TILED_BITS):
+            return stepwise
+        return codec.attend(queries, self.keys, self.values, scale, cast("Any", self.mask), kernel_set="tiled")
+
+
+@fault("known-spans-are-tiled", breaks="READ-13", profile="layout", trace="full bits=4 stamp=random ; known 2")
+class KnownSpansAreTiled(KnownFault):
+    """A known append over codes takes the tiled kernel of windows, where a decode is unfused."""
+
+    def known(self, read: Read) -> Read:
+        return _Tiled(read.keys, read.values, read.mask, read.length, read.dtype, read.codec)
 
 
 # Dense fetches.

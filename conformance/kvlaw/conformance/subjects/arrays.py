@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvlaw.conformance.decode import NonsenseError
+from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Bits
 
 POISON = 77.0
@@ -43,6 +44,10 @@ class Arrays(Protocol):
         """Copy an array mask."""
         ...
 
+    def visible(self, mask: npt.NDArray[np.bool_]) -> Any:
+        """Make a mask: a bool array, True where a query sees a column."""
+        ...
+
     def is_array(self, value: Any) -> bool:
         """Say whether this is one of the library's arrays."""
         ...
@@ -61,6 +66,12 @@ class Arrays(Protocol):
 
     def attend(self, queries: Any, keys: Any, values: Any, scale: float, mask: Any) -> Any:
         """Attend ``[B, H, L, D]`` over ``[B, Hkv, S, D]`` with a mask of the library's, None or ``"causal"``."""
+        ...
+
+    def attend_codes(
+        self, queries: Any, keys: Any, values: Any, scale: float, mask: npt.NDArray[np.bool_], config: Config
+    ) -> Any:
+        """Attend over codes, triples of words, scales and biases, with the library's plain operations."""
         ...
 
 
@@ -110,6 +121,10 @@ class NumpyArrays:
         """Copy a mask."""
         return mask_bits(np.array(array))
 
+    def visible(self, mask: npt.NDArray[np.bool_]) -> Any:
+        """Give the mask itself."""
+        return mask
+
     def is_array(self, value: Any) -> bool:
         """Say whether this is a NumPy array."""
         return isinstance(value, np.ndarray)
@@ -126,5 +141,11 @@ class NumpyArrays:
         array[...] = POISON
 
     def attend(self, queries: Any, keys: Any, values: Any, scale: float, mask: Any) -> Any:
+        """Raise: NumPy has no attention."""
+        raise NotImplementedError
+
+    def attend_codes(
+        self, queries: Any, keys: Any, values: Any, scale: float, mask: npt.NDArray[np.bool_], config: Config
+    ) -> Any:
         """Raise: NumPy has no attention."""
         raise NotImplementedError

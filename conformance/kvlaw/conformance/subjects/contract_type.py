@@ -7,14 +7,21 @@
 ``identity``, ``storage``. A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``,
 ``max_append`` (None: unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds
 none); the ``keys`` and ``values`` of its reads may be such triples.
+
+The bits of a known append are compared, query by query, with what each query gives alone (READ-13): by the optional
+``attend_alone(queries, mask, *, scale=)`` of its read, for one query ``[B, H, 1, D]`` and a bool mask ``[B, 1, 1, S]``,
+or by MLX's own attention where that is said to be what reads compute.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from kvlaw.conformance.interface import UNSHOWN
-from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, plain, shown
+import numpy as np
+import numpy.typing as npt
+
+from kvlaw.conformance.interface import UNSHOWN, UnsupportedError
+from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, is_triple, plain, shown
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
@@ -88,6 +95,18 @@ class ContractAdapter(ArrayAdapter):
     def attend(self, read: Any, queries: Any, scale: float) -> Any:
         """Ask the read."""
         return read.attend(queries, scale=scale)
+
+    def attend_alone(self, read: Any, queries: Any, scale: float, mask: npt.NDArray[np.bool_]) -> Any:
+        """Ask the read for one query, or the library's attention if that is the cache's own."""
+        asked: Any = getattr(read, "attend_alone", None)
+        if callable(asked):
+            return asked(queries, self.arrays.visible(mask), scale=scale)
+        if self.computes != "mlx":
+            raise UnsupportedError("its reads attend no query alone")
+        keys, values = read.keys, read.values
+        if is_triple(keys):
+            return self.arrays.attend_codes(queries, keys, values, scale, mask, self.config)
+        return self.arrays.attend(queries, keys, values, scale, mask)
 
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Append and hand out the fetch."""

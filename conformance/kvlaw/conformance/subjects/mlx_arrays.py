@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from kvlaw.conformance.decode import NonsenseError
 from kvlaw.conformance.subjects.arrays import POISON, mask_bits
+from kvlaw.reference.numerics.affine import Codes
+from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Bits
 
 
@@ -72,6 +74,10 @@ class MlxArrays:
             array = array.astype(self._mx.float32)
         return mask_bits(np.array(array))
 
+    def visible(self, mask: npt.NDArray[np.bool_]) -> Any:
+        """Make a bool array."""
+        return self._mx.array(mask)
+
     def is_array(self, value: Any) -> bool:
         """Say whether this is an MLX array."""
         return isinstance(value, self._mx.array)
@@ -93,3 +99,17 @@ class MlxArrays:
         if isinstance(mask, np.ndarray):
             mask = self._mx.array(mask)
         return self._attend(queries, keys, values, scale=scale, mask=mask)
+
+    def attend_codes(
+        self, queries: Any, keys: Any, values: Any, scale: float, mask: npt.NDArray[np.bool_], config: Config
+    ) -> Any:
+        """Attend with MLX's plain operations over codes, as mlx-lm's models do: the kernel of decodes of every set."""
+        from kvlaw.conformance.subjects.mlx_codec import attend_quantized
+
+        coded = [
+            Codes(self.bits(words), self.bits(scales), self.bits(biases)) for words, scales, biases in (keys, values)
+        ]
+        widths = {"key_bits": config.bits or 0, "value_bits": config.bits_of_values or 0, "group": config.group}
+        asked = {"scale": scale, "mask": mask, "dtype": config.dtype, **widths}
+        attend: Any = attend_quantized
+        return self.tensor(attend(self.bits(queries), *coded, **asked), config.dtype)

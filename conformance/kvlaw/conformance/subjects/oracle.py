@@ -76,6 +76,10 @@ class ReferenceAdapter(Adapter):
         """Attend in MLX's CPU arithmetic."""
         return read.attend(queries.bits, scale)
 
+    def attend_alone(self, read: Read, queries: Any, scale: float, mask: npt.NDArray[np.bool_]) -> Any:
+        """Attend one query over the read's fetch, by the model and not by the read."""
+        return Read(read.keys, read.values, mask, 1, read.dtype, read.codec).attend(queries.bits, scale)
+
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Append and hand out the fetch."""
         planes = cache.fetch_dense(keys.bits, values.bits, keys.dtype)
