@@ -19,7 +19,7 @@ Nothing here imports MLX: the side that is compared with the reference is an arg
 """
 
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 from numpy.random import Generator
@@ -30,7 +30,7 @@ from kvlaw.conformance.campaigns.cases import Attend, AttentionCase, Drawn, gene
 from kvlaw.conformance.campaigns.masks import DrawMask, Sizes
 from kvlaw.conformance.subjects import mlx_codec, mlx_kernels
 from kvlaw.conformance.subjects.canary import arithmetic_is_modelled, codec_is_modelled
-from kvlaw.reference.numerics import DTYPES, FAMILY_NAMES, DType
+from kvlaw.reference.numerics import DTYPES, FAMILY_NAMES, Bits, DType
 from kvlaw.reference.numerics.affine import GROUPS, Codes, quantize
 from kvlaw.reference.numerics.packing import CODE_BITS
 from kvlaw.reference.numerics.quantized_attention import TILED_BITS, TILED_DTYPES, KernelSet, attend_quantized
@@ -81,34 +81,47 @@ class Setting:
     def draw(self, number: int, dtype: DType, seed: int = 0) -> CodesCase:
         """Draw case ``number`` in ``dtype``."""
         rng = generator(number, dtype, seed)
-        (key_bits, group), mask_kind = self.codec(number), self.mask_kind(number)
-        value_bits = key_bits if rng.random() < 0.5 else int(rng.choice(self.bits))
+        settings, mask_kind = self._settings(number, rng), self.mask_kind(number)
         name, family_of = str(rng.choice(FAMILY_NAMES)), str(rng.choice(_FAMILY_OF, p=_FAMILY_OF_SHARES))
-        drawn, alone = Drawn(number, seed, dtype, name, family_of), mask_kind.endswith("decode")
-        sizes = _sizes(rng, group, self.width(rng), alone=alone)
-        rows = (sizes.batch, sizes.key_heads, sizes.width)
-        queries = drawn.operand("queries", rng, (sizes.batch, sizes.heads, sizes.length, sizes.head_size))
-        keys = drawn.operand("keys", rng, (*rows, sizes.head_size))
-        values = drawn.operand("values", rng, (*rows, sizes.value_size))
+        drawn = Drawn(number, seed, dtype, name, family_of)
+        sizes = _sizes(rng, settings["group"], self.width(rng), alone=settings["alone"])
+        queries, keys, values = _operands(drawn, rng, sizes)
         draw_mask = self.any_mask if mask_kind == "any" else _MASKS[mask_kind]
         return AttentionCase(
             drawn,
             mask_kind,
             drawn.scale(rng, sizes.head_size),
             queries,
-            quantize(keys, dtype=dtype, bits=key_bits, group=group),
-            quantize(values, dtype=dtype, bits=value_bits, group=group),
+            quantize(keys, dtype=dtype, bits=settings["key_bits"], group=settings["group"]),
+            quantize(values, dtype=dtype, bits=settings["value_bits"], group=settings["group"]),
             draw_mask(rng, sizes, dtype),
-            {
-                "key_bits": key_bits,
-                "value_bits": value_bits,
-                "group": group,
-                "kernel_set": self.kernel_set,
-                "alone": alone,
-            },
-            f"{self.kernel_set}, keys of {key_bits} bits, values of {value_bits}, groups of {group}; "
-            f"queries {list(queries.shape)}, keys {list(keys.shape)}, values {list(values.shape)}",
+            settings,
+            f"{_told(settings)}; queries {list(queries.shape)}, keys {list(keys.shape)}, values {list(values.shape)}",
         )
+
+    def _settings(self, number: int, rng: Generator) -> dict[str, Any]:
+        """Choose the further arguments of `attend_quantized`."""
+        key_bits, group = self.codec(number)
+        return {
+            "key_bits": key_bits,
+            "value_bits": key_bits if rng.random() < 0.5 else int(rng.choice(self.bits)),
+            "group": group,
+            "kernel_set": self.kernel_set,
+            "alone": self.mask_kind(number).endswith("decode"),
+        }
+
+
+def _told(settings: dict[str, Any]) -> str:
+    codec = "keys of {key_bits} bits, values of {value_bits}, groups of {group}".format(**settings)
+    return f"{settings['kernel_set']}, {codec}"
+
+
+def _operands(drawn: Drawn, rng: Generator, sizes: Sizes) -> tuple[Bits, Bits, Bits]:
+    """Draw queries [B, H, L, D], keys [B, G, S, D] and values [B, G, S, E]."""
+    rows = (sizes.batch, sizes.key_heads, sizes.width)
+    queries = drawn.operand("queries", rng, (sizes.batch, sizes.heads, sizes.length, sizes.head_size))
+    keys = drawn.operand("keys", rng, (*rows, sizes.head_size))
+    return queries, keys, drawn.operand("values", rng, (*rows, sizes.value_size))
 
 
 def _sizes(rng: Generator, group: int, width: int, *, alone: bool) -> Sizes:
