@@ -133,6 +133,55 @@ def test_fixed_fields_stay():
     assert write(found.trace) == "ring window=8 sinks=2 dtype=f16 D=128"
 
 
+CODED = "ring window=8 bits=6 value_bits=3 group=32 start=9 D=128 dtype=f16 ; window 12 as r1 ; decode ; attend r1"
+
+
+def reaches(candidate: Trace, least: int) -> bool:
+    """Tell whether a trace reaches its start, which is ``least`` or more."""
+    start = candidate.config.start
+    return isinstance(start, int) and least <= start <= positions(candidate)
+
+
+POLICED: dict[str, tuple[Callable[[Trace], bool], str]] = {
+    "anything": (lambda t: True, "ring window=1"),
+    "codes": (lambda t: t.config.bits is not None, "ring window=1 bits=4"),
+    "other bits for values": (lambda t: t.config.bits_of_values != t.config.bits, "ring window=1 bits=4 value_bits=3"),
+    "groups of 32": (lambda t: t.config.group == 32, "ring window=1 bits=4 group=32"),
+    "a start": (lambda t: t.config.policy == "bf16_first", "ring window=1 bits=4 start=0"),
+    "a start that is reached": (lambda t: reaches(t, 1), "ring window=1 bits=4 start=1 ; decode"),
+    "a late start that is reached": (lambda t: reaches(t, 3), "ring window=1 bits=4 start=3 ; window 3"),
+    "six bits": (lambda t: t.config.bits == 6, "ring window=1 bits=6"),
+}
+
+
+@pytest.mark.parametrize("what", POLICED)
+def test_storage_policies_are_taken_away_or_made_plainer(what: str):
+    fails, shortest = POLICED[what]
+    found = minimise(trace(CODED), fails)
+    assert write(found.trace) == write(trace(shortest))
+    assert found.complete
+
+
+def test_a_start_of_never_is_lowered_to_no_other():
+    found = minimise(trace(CODED.replace("start=9", "start=never")), lambda t: t.config.start == "never")
+    assert write(found.trace) == "ring window=1 bits=4 start=never"
+
+
+@pytest.mark.parametrize(
+    ("fixed", "shortest"),
+    [
+        ({"bits"}, "ring window=1 bits=6"),
+        ({"start"}, "ring window=1 bits=4 start=9"),
+        ({"group"}, "ring window=1 bits=4 group=32"),
+        ({"value_bits"}, "ring window=1 bits=4 value_bits=3"),
+        ({"window", "bits", "start"}, "ring window=8 bits=6 start=9"),
+    ],
+)
+def test_a_fixed_part_of_a_policy_stays_and_with_it_the_bits(fixed: set[str], shortest: str):
+    found = minimise(trace(CODED), lambda t: True, fixed=frozenset(fixed))
+    assert write(found.trace) == write(trace(shortest))
+
+
 def test_lists_lose_layers():
     start = trace("full ; list full + ring window=4 + ring window=3 as l ; window 5 on l ; trim 2 on l")
     found = minimise(start, lambda t: any(c.verb == "trim" and c.on == "l" for c in t.calls))

@@ -214,6 +214,16 @@ CASES: list[tuple[str, int, Config, Record, Record]] = [
         ),  # the first query sees the second's token
     ),
     (
+        *("READ-13", 1, AFFINE),
+        step(K2, state("affine", 3), AFFINE5, sees(T5, 3, "affine", apart=())),
+        step(K2, state("affine", 3), AFFINE5, sees(T5, 3, "affine", apart=(1,))),  # the second query has other bits
+    ),
+    (
+        *("READ-13", 2, AFFINE),
+        step(K2, state("affine", 3), AFFINE5, sees(T5, 3, "affine", output="x")),
+        step(K2, state("affine", 3), AFFINE5, ReadRecord(visible=((T5, T5),), output="x")),  # both in the last row
+    ),
+    (
         *("READ-14", 1, AFFINE),
         step(FetchDense(length=2), state("affine", 3), AFFINE5, ReadRecord(fetched=(T5,), form="restored")),
         step(
