@@ -1,6 +1,7 @@
 """A check as a whole: outcomes, verdicts and exit codes, on the reference, on lesser and on wrong caches."""
 
 import json
+import signal
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from attrs import evolve
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.check import Plan, Progress, applicable, check, counted, probe, replay
+from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.conformance.opening import SettingError, name_of, open_any
 from kvlaw.conformance.result import EXIT_CODES, ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
@@ -117,6 +119,57 @@ def test_an_interrupt_keeps_what_was_found():
     assert played > 0
 
 
+def test_an_interrupt_of_the_users_during_a_call_keeps_what_was_found():
+    class Pressed(NeverEvicts):
+        """The user presses Ctrl-C while the thousandth array is made."""
+
+        arrays_made = 0
+
+        def tensor(self, bits: Any, dtype: str) -> Any:
+            Pressed.arrays_made += 1
+            if Pressed.arrays_made == 1000:
+                signal.raise_signal(signal.SIGINT)
+            return super().tensor(bits, dtype)
+
+    found = result(Pressed)
+    assert found.interrupted
+    assert found.failed
+    assert Pressed.arrays_made == 1000
+
+
+@pytest.mark.parametrize("error", [MemoryError("pages"), RecursionError("deep"), SystemExit(3), KeyboardInterrupt()])
+def test_what_a_target_raises_is_the_outcome_of_a_trace(error: BaseException):
+    class Raises(ReferenceAdapter):
+        def trim(self, cache: Any, n: Any, bypass: bool) -> Any:
+            raise error
+
+    found = result(Raises)
+    assert not found.interrupted
+    assert found.whole
+    assert found.verdict == "violations"
+    assert {r.clause.family for r in found.failed} == {"TRIM"}
+
+
+def test_a_check_that_runs_out_of_memory_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch):
+    step, steps = Lockstep.step, 0
+
+    def exhausted(self: Lockstep, call: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps == 1000:
+            raise MemoryError
+        return step(self, call)
+
+    monkeypatch.setattr(Lockstep, "step", exhausted)
+    found = check(Plan("a cache", ("ring",), "core", "ci"), AdapterSubject(NeverEvicts()))
+    assert not found.interrupted
+    assert not found.whole
+    assert "ran out of memory" in found.stopped
+    assert found.failed
+    assert found.to_json()["stopped"] == found.stopped
+    assert steps == 1000
+
+
 def test_the_json_is_what_the_issue_promises():
     found = result(NeverEvicts).to_json()
     assert {
@@ -153,6 +206,7 @@ def made(*outcomes: tuple[str, Any], interrupted: bool = False) -> CheckResult:
         (made(("VIS-1", "not applicable"), ("VIS-7", "pass")), "conformant"),
         (made(("VIS-1", "not exercised"), ("VIS-7", "fail")), "violations"),
         (made(("VIS-1", "pass"), interrupted=True), "incomplete"),
+        (evolve(made(("VIS-1", "pass")), stopped="out of memory"), "incomplete"),
         (made(("VIS-1", "fail"), interrupted=True), "violations"),
     ],
 )
@@ -208,6 +262,9 @@ def test_the_name_has_the_options_of_the_target_but_not_the_fixed_fields():
         ("builtin:oracle", {"dtype": "f8"}, ".*dtype: .*f8.* one of bf16, f16, f32"),
         ("builtin:oracle", {"window": "wide"}, ".*window: 'wide' is not an integer"),
         ("builtin:oracle", {"head_dim": 8}, ".*head_dim.*32"),
+        ("builtin:oracle", {"window": 100_000}, "window=100000: .*up to 8,192"),
+        ("builtin:oracle", {"batch": 10**9}, "batch=1000000000.* too large for a check: .*512 MiB"),
+        ("builtin:oracle", {"seed": 10**30}, "seed goes from 0 to 4,294,967,295"),
     ],
 )
 def test_settings_that_cannot_be(target: str, settings: dict[str, Any], says: str):

@@ -3,17 +3,22 @@
 import pytest
 
 from kvlaw.conformance.adapter import AdapterSubject
-from kvlaw.conformance.claims import Unkept, unkept
-from kvlaw.conformance.lockstep import Lockstep
+from kvlaw.conformance.claims import Unkept, unkept, unobserved
+from kvlaw.conformance.interface import Adapter
+from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.spec.clauses import load_clauses
-from kvlaw.spec.text_form import parse
+from kvlaw.spec.observations import StateView
+from kvlaw.spec.text_form import Written, parse
+
+
+def walk(written: Written, adapter: Adapter) -> tuple[Step, ...]:
+    return Lockstep(AdapterSubject(adapter), "layout", frozenset(load_clauses())).run(written.trace)
 
 
 def claims_not_kept(text: str) -> list[Unkept]:
     written = parse(text)
-    lockstep = Lockstep(AdapterSubject(ReferenceAdapter()), "layout", frozenset(load_clauses()))
-    return unkept(written, lockstep.run(written.trace))
+    return unkept(written, walk(written, ReferenceAdapter()))
 
 
 @pytest.mark.parametrize(
@@ -60,3 +65,82 @@ def test_a_refused_call_answers_nothing_but_shows_its_state(claim: str) -> None:
 def test_a_refused_append_sees_nothing(claim: str) -> None:
     found = claims_not_kept(f"full ; window 2 ; decode malformed=lengths -> {claim}")
     assert [u.claimed for u in found] == [claim]
+
+
+LIST = "full ; list full + ring window=4 as l"
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "layer 0 sees t1..t6 and layer 1 sees t3..t6",
+        "layer 0 fetches t1..t6 and layer 1 fetches t1..t6",
+        "layer 0 mask causal and layer 1 mask array",
+        "layer 0 identity full and layer 1 identity ring(window=4,sinks=0)",
+        "layer 1 holds t1..t6 and layer 1 columns 6",
+        "layer 1 size 4 and layer 0 size 6",
+        "layer 0 can_trim 0..6 and layer 1 can_trim none and can_trim none",
+        "offset 6 and layer 1 offset 6",
+        "form dense and storage dense",
+        "fetches t1..t6",
+    ],
+)
+def test_claims_about_layers_are_kept(claim: str) -> None:
+    assert claims_not_kept(f"{LIST} ; window 6 on l -> {claim}") == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "seen"),
+    [
+        ("sees t1..t6", "layer 1: t3..t6"),
+        ("sees t3..t6", "layer 0: t1..t6"),
+        ("layer 1 sees t1..t6", "layer 1: t3..t6"),
+        ("layer 0 fetches t2..t6", "layer 0: t1..t6"),
+        ("mask none", "layer 0: causal"),
+        ("layer 1 mask causal", "layer 1: array"),
+        ("columns 9", "layer 0: 256"),
+        ("layer 1 holds t3..t6", "layer 1: t1..t6"),
+        ("layer 1 identity full", "layer 1: ring(window=4,sinks=0)"),
+        ("identity full", "layer 1: ring(window=4,sinks=0)"),
+        ("size 6", "layer 1: 4"),
+        ("offset 7", "layer 0: 6"),
+        ("can_trim 0..6", "can trim ()"),
+    ],
+)
+def test_a_wrong_claim_about_layers_is_not_kept(claim: str, seen: str) -> None:
+    found = claims_not_kept(f"{LIST} ; window 6 on l -> {claim}")
+    assert [(u.claimed, u.seen) for u in found] == [(claim, seen)]
+
+
+def test_reads_and_copies_of_a_list_have_its_layers() -> None:
+    text = f"{LIST} ; window 6 as r on l ; clone as m on l ; decode on m -> layer 1 sees t4..t7 ; attend r -> "
+    assert claims_not_kept(f"{text} layer 0 sees t1..t6 and layer 1 sees t3..t6") == []
+    assert [u.seen for u in claims_not_kept(f"{text} layer 1 sees t1..t6")] == ["layer 1: t3..t6"]
+
+
+def test_a_list_that_refuses_is_asked_as_a_whole_and_shows_its_layers() -> None:
+    text = f"{LIST} ; window 6 on l ; trim 1 on l -> refused and"
+    assert claims_not_kept(f"{text} offset 6 and layer 1 offset 6 and layer 1 columns 6") == []
+    assert [u.seen for u in claims_not_kept(f"{text} layer 0 offset 5")] == ["layer 0: 6"]
+
+
+class Shy(ReferenceAdapter):
+    """Shows no columns."""
+
+    capabilities = ReferenceAdapter.capabilities - {"planes", "columns", "attend"}
+
+    def show(self, cache: object) -> StateView:
+        return StateView(offset=super().show(cache).offset)
+
+    def fetched(self, read: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize("claim", ["sees t1..t3", "fetches t1", "holds t1", "columns 3", "size 2"])
+def test_what_is_not_observed_is_told_and_not_broken(claim: str) -> None:
+    for text in (f"full ; window 3 -> {claim}", f"full ; list full + full as l ; window 3 on l -> {claim}"):
+        written = parse(text)
+        steps = walk(written, Shy())
+        assert unkept(written, steps) == []
+        assert [u.claimed for u in unobserved(written, steps)] == [claim]
+        assert unobserved(written, walk(written, ReferenceAdapter())) == []

@@ -133,6 +133,93 @@ def test_what_a_check_finds_is_replayed():
     assert (mended.exit_code, mended.output.splitlines()[-1]) == (0, f"0 of {len(stored)} fail")
 
 
+def stored(name: str, **fields: Any) -> None:
+    """Store a failure as a check does."""
+    folder = Path(".kvlaw/failures")
+    folder.mkdir(parents=True, exist_ok=True)
+    trace = {"config": {"kind": "full"}, "calls": [{"call": "decode"}]}
+    (folder / f"{name}.json").write_text(json.dumps({**trace, **fields}))
+
+
+def test_replaying_all_goes_on_after_what_cannot_be_replayed():
+    check_wrong()
+    whole = len(list(Path(".kvlaw/failures").glob("*.json")))
+    stored("AAA-1-first", target="py:no.such.module:Cache")
+    stored("AAA-2-nobody")
+    (Path(".kvlaw/failures") / "AAA-3-torn.json").write_text('{"config": {"kind": "fu')
+    stored("ZZZ-1-last", target="builtin:oracle")
+    found = kvlaw("replay", "--all")
+    assert found.exit_code == 3
+    told = flat(found)
+    assert "AAA-1-first: the target could not be run: no module 'no'" in told
+    assert "AAA-2-nobody: the file names no target; use --target" in told
+    assert "AAA-3-torn.json: no valid JSON" in told
+    assert "ZZZ-1-last on builtin:oracle" in told
+    assert f"{whole} of {whole + 4} fail, 3 could not be replayed" in told
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "says"),
+    [
+        (("right",), 0, "0 of 1 fail"),
+        (("right", "wrong"), 1, "1 of 2 fails"),
+        (("torn", "wrong"), 2, "1 of 2 fails, 1 could not be replayed"),
+        (("gone", "torn", "wrong", "right"), 3, "1 of 4 fails, 2 could not be replayed"),
+        (("right", "right"), 0, "0 of 1 fail"),
+        (("nowhere",), 2, "no stored failure is called 'nowhere'"),
+    ],
+)
+def test_the_exit_code_of_a_replay_is_the_highest(names: tuple[str, ...], code: int, says: str):
+    Path("wrong.py").write_text(WRONG)
+    stored("right", target="builtin:oracle")
+    stored("wrong", target="py:wrong:Cache --set array=numpy", calls=[{"call": "decode"}] * 4)
+    stored("gone", target="builtin:gone")
+    stored("torn", calls=[{"call": "jump"}])
+    found = kvlaw("replay", *names)
+    assert found.exit_code == code
+    assert says in flat(found)
+
+
+def test_a_target_that_is_named_for_all_is_opened_before_them():
+    stored("right", target="builtin:oracle")
+    found = kvlaw("replay", "--all", "--target", "builtin:gone")
+    assert found.exit_code == 3
+    assert "right" not in found.output
+
+
+def test_a_failure_is_replayed_by_the_profile_that_it_was_found_with():
+    trace = {"config": {"kind": "ring", "window": 4}, "calls": [{"call": "trim", "n": 5}]}
+    stored("layout", target="builtin:mlx_lm.RotatingKVCache", profile="layout", **trace)
+    assert kvlaw("replay", "layout").exit_code == 1
+    assert kvlaw("replay", "layout", "--profile", "core").exit_code == 0
+
+
+def test_two_targets_keep_the_same_trace_apart():
+    check_wrong()
+    first = {p.name for p in Path(".kvlaw/failures").glob("*.json")}
+    Path("other.py").write_text(WRONG)
+    assert kvlaw("check", "other:Cache", "--set", "array=numpy", "--budget", "quick").exit_code == 1
+    both = [json.loads(p.read_text()) for p in Path(".kvlaw/failures").glob("*.json")]
+    assert len(both) == 2 * len(first)
+    assert {data["target"].split()[0] for data in both} == {"py:wrong:Cache", "py:other:Cache"}
+    sys.modules.pop("other", None)
+
+
+def test_claims_on_a_list_are_checked():
+    text = "full ; list full + ring window=4 as l ; window 6 on l"
+    assert kvlaw("try", f"{text} -> layer 0 sees t1..t6 and layer 1 sees t3..t6").exit_code == 0
+    found = kvlaw("try", f"{text} -> sees t1..t6")
+    assert found.exit_code == 1
+    assert "claim not kept: window 6 on l -> sees t1..t6; seen: layer 1: t3..t6" in found.output
+
+
+def test_a_claim_about_what_a_target_does_not_show_is_told():
+    Path("wrong.py").write_text(WRONG)
+    found = kvlaw("try", "full ; window 2 -> write_index 9", "--target", "wrong:Cache", "--set", "array=numpy")
+    assert found.exit_code == 0
+    assert "claim not observed: window 2 -> write_index 9; py:wrong:Cache does not show it" in found.output
+
+
 def test_a_right_target_of_few_traces_is_incomplete_and_may_be_allowed():
     arguments = ("check", "builtin:oracle", "--set", "seed=12345", "--set", "kind=full", "--budget", "quick")
     found = kvlaw(*arguments)
@@ -163,6 +250,17 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "a claim that is none": (("try", "full ; decode -> looks good"), 2, ["looks good", "sees"]),
     "an answer of an append": (("try", "full ; decode -> 5"), 2, ["'decode -> 5'", "only trim"]),
     "sights behind a look": (("try", "full ; look c0 -> sees t1"), 2, ["'sees'", "only decode, window"]),
+    "a window beyond all patience": (("try", "full ; window 100000"), 2, ["call 1 (window)", "there may be 16,384"]),
+    "decodes beyond all patience": (("try", "full ; decode x9999"), 2, ["9,999 calls", "it may have 4,096"]),
+    "a seed that no generator takes": (("try", f"full seed={10**30} ; decode"), 2, ["seed", "0 to 4,294,967,295"]),
+    "a check beyond all memory": (("check", "builtin:oracle", "--set", "batch=999999999"), 2, ["batch=", "512 MiB"]),
+    "a check past a wide window": (("check", "builtin:oracle", "--set", "window=99999"), 2, ["window=", "8,192"]),
+    "a claim about a layer of no list": (("try", "full ; decode -> layer 1 sees t1"), 2, ["layer 1", "no layers"]),
+    "a claim about a layer that is not there": (
+        ("try", "full ; list full as l ; decode on l -> layer 1 sees t1"),
+        2,
+        ["no layer 1", "layers 0 to 0"],
+    ),
     "a trace beyond all memory": (("try", "full batch=1000000000 ; decode"), 2, ["too large", "batch"]),
     "an empty trace": (("try", " ; "), 2, ["empty trace", "ring window=8"]),
     "an unknown kind": (("try", "rang window=4 ; decode"), 2, ["rang", "full, ring"]),

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
 from attrs import evolve
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.failures import ConformanceFailure, failure_class
-from kvlaw.conformance.session import Session
+from kvlaw.conformance.lockstep import Lockstep
+from kvlaw.conformance.session import Session, StoppedError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.layout import Cache, Planes, Read
 from kvlaw.spec.clauses import load_clauses
@@ -145,6 +147,29 @@ def test_failures_have_a_class_per_clause_and_an_id():
     again.play(trace("full ; window 9"))
     again.play(trace("full ; window 10"))
     assert again.failures["POS-2"].id == identity
+    elsewhere = Session(AdapterSubject(Forgets()), "layout", ALL, "another cache")
+    elsewhere.play(trace("full ; window 9"))
+    assert elsewhere.failures["POS-2"].trace == again.failures["POS-2"].trace
+    assert elsewhere.failures["POS-2"].id != identity
+
+
+def test_a_failure_says_by_which_profile():
+    found = Session(AdapterSubject(Forgets()), "core", ALL)
+    found.play(trace("full ; window 9"))
+    assert found.failures["POS-2"].profile == "core"
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+def test_a_check_that_runs_out_of_means_stops(error: type[Exception], monkeypatch: pytest.MonkeyPatch):
+    """What the suite itself runs out of ends the check, and is no failure that Hypothesis would look for again."""
+
+    def exhausted(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(Lockstep, "run", exhausted)
+    with pytest.raises(StoppedError, match="the check ran out of"):
+        session().play(trace("full ; decode"))
+    assert not issubclass(StoppedError, Exception)
 
 
 def test_codes_of_arbitrary_data_are_asked_for_only_where_their_arithmetic_is_known() -> None:

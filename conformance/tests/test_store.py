@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.failures import Failure
@@ -60,6 +61,9 @@ def test_what_is_not_there_is_named_with_what_is(tmp_path: Path):
         ('{"config": {"kind": "fool"}, "calls": []}', "fool"),
         ('{"version": 2, "config": {"kind": "full"}, "calls": []}', "version"),
         ('{"config": {"kind": "full"}, "calls": [], "extra": 1}', "extra"),
+        ('{"config": {"kind": "full"}, "target": 5}', "target: text is wanted, as on the command line, not 5"),
+        ('{"config": {"kind": "full"}, "target": "py:a:b --set \'x"}', "target: .*No closing quotation"),
+        ('{"config": {"kind": "full"}, "profile": "strict"}', "profile: .*'strict' is not one of core, layout"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, text: str, says: str):
@@ -75,6 +79,44 @@ def test_a_file_that_is_no_text_or_no_file_is_named(tmp_path: Path):
     for path in (tmp_path / "bytes.json", tmp_path / "missing.json", tmp_path):
         with pytest.raises(TraceError, match=str(path.name)):
             load(path)
+    with pytest.raises(TraceError, match=r"no text in UTF-8: .* at byte 0"):
+        load(tmp_path / "bytes.json")
+    with pytest.raises(TraceError, match="is a folder"):
+        find(str(tmp_path))
+
+
+def test_failures_that_differ_have_ids_of_their_own(tmp_path: Path):
+    others = (
+        evolve(FAILURE, target="py:acme.cache:OtherCache"),
+        evolve(FAILURE, target="py:acme.cache:RingCache --set array=mlx"),
+        evolve(FAILURE, profile="layout"),
+        evolve(FAILURE, clause="TRIM-1"),
+        evolve(FAILURE, trace=parse("ring window=8 ; window 12 ; trim 1").trace),
+    )
+    paths = {save(failure, tmp_path) for failure in (FAILURE, *others)}
+    assert len(paths) == 6
+    assert {load(path).target for path in paths} == {f.target for f in (FAILURE, *others)}
+    assert evolve(FAILURE, seed=7, minimal=True).id == FAILURE.id  # how it was found makes it no other failure
+
+
+def test_the_profile_is_kept(tmp_path: Path):
+    path = save(evolve(FAILURE, profile="layout"), tmp_path)
+    assert load(path).profile == "layout"
+    old = tmp_path / "old.json"
+    old.write_text(FAILURE.trace.dumps())
+    assert load(old).profile is None
+
+
+def test_a_text_that_would_move_the_cursor_is_shown_as_what_it_is(tmp_path: Path):
+    path = tmp_path / "red.json"
+    path.write_text('{"id": "\\u001b[31mred", "config": {"kind": "full"}}')
+    assert load(path).id == r"\x1b[31mred"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "", "."])
+def test_a_name_that_no_file_can_have_is_named(name: str, tmp_path: Path):
+    with pytest.raises(TraceError):
+        find(name, tmp_path)
 
 
 def test_a_bare_trace_is_a_stored_case_without_a_target(tmp_path: Path):

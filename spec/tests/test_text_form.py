@@ -181,6 +181,17 @@ def test_claims(text: str, expected: list[Claim]) -> None:
     assert parse(f"full ; {call} -> {text}").claims == (tuple(expected),)
 
 
+def test_claims_about_one_layer_of_a_list() -> None:
+    text = (
+        "full ; list full + ring window=4 as l ; decode on l -> layer 1 sees t3..t4 and layer 0 offset 4 and offset 4"
+    )
+    expected = (Claim("sees", ((3, 4),), 1), Claim("offset", 4, 0), Claim("offset", 4))
+    assert parse(text).claims[-1] == expected
+    assert write(parse(text)).endswith("decode on l -> layer 1 sees t3..t4 and layer 0 offset 4 and offset 4")
+    for more in ("clone as m on l ; decode on m", "decode as r on l ; attend r", "state as s on l ; look s"):
+        assert parse(f"full ; list full as l ; {more} -> layer 0 offset 4").claims[-1] == (Claim("offset", 4, 0),)
+
+
 def test_claims_on_the_opening_lines_and_comments() -> None:
     told = parse("# sinks beyond the window\nring window=2 sinks=2 -> refused\n\n  decode  # nothing to decode into\n")
     assert told.opening == (Claim("refused"),)
@@ -262,6 +273,20 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
         ("full ; clone as b -> fetches t1", "'clone as b -> fetches t1'", "only decode, window, known, attend, dense"),
         ("full ; trim 1 -> mask none", "'trim 1 -> mask none'", "only decode, window, known, attend, mask can"),
         ("full -> sees t1 ; decode", "'full -> sees t1'", "the opening shows nothing"),
+        (
+            "full ; decode -> layer 0 sees t1",
+            "'decode -> layer 0 sees t1'",
+            "there are no layers: the call acts on one",
+        ),
+        ("full -> layer 0 offset 0", "'full -> layer 0 offset 0'", "there are no layers"),
+        ("full ; list full as l -> layer 1 offset 0", "'list full as l -> layer 1", "the list has layers 0 to 0"),
+        ("full ; decode -> layer one sees t1", "'decode -> layer one", "cannot read the expectation 'layer one"),
+        ("full ; decode -> layer 0 refused", "'decode -> layer 0 refused'", "'refused' is no such claim"),
+        (
+            "full ; decode -> layer 0 layer 1 offset 1",
+            "'decode -> layer 0 layer",
+            "'layer 1 offset 1' is no such claim",
+        ),
         ("full ; dense 3 -> fetches", "'dense 3 -> fetches'", "cannot read the expectation 'fetches'"),
     ],
 )
@@ -291,6 +316,7 @@ WORDS = (
         "as",
     ),
     *("c1", "r1", "->", "ok", "sees", "t1..t4", "holds", "|", "_", "and", ";", "+", "#", "can_trim", "0..3", "offset"),
+    *("layer", "1", "l0", "attend", "clone"),
     *("bypass", "array", "malformed=rank", "t9..t1", "=", "1.5", "\n", ""),
 )
 words = st.sampled_from(WORDS)

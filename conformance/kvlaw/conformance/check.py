@@ -23,9 +23,9 @@ from kvlaw.conformance.machines.policies import fitting, served, sweep, told_of
 from kvlaw.conformance.machines.protocol import ProtocolMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.scope import ruled_out
-from kvlaw.conformance.session import Session
+from kvlaw.conformance.session import Session, StoppedError, within_means
 from kvlaw.reference.oracle import Profile
-from kvlaw.spec.calls import AppendDecode, AppendWindow, LookAt
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt
 from kvlaw.spec.clauses import Clause, load_clauses
 from kvlaw.spec.config import Config, Kind
 from kvlaw.spec.contract import CAPABILITIES, Subject
@@ -70,28 +70,30 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
+OnCall = Callable[[int], object]
 
 
 def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckResult:
-    """Check ``subject`` by ``plan``; an interrupt keeps what was found so far."""
+    """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far."""
     started = time.monotonic()
     sessions: list[Session] = []
-    failures: list[Failure] = []
-    interrupted = False
+    interrupted, stopped = False, ""
     try:
         for kind in plan.kinds:
             sessions.append(_session(plan, subject, kind, report))
             _explore(plan, sessions[-1], kind)
         for session in sessions:
-            failures += [_shortest(session, failure, report) for failure in session.failures.values()]
-        swept = [(clause, config) for s in sessions for clause, configs in s.swept.items() for config in configs]
-        failures = [evolve(f, seen=told_of(c for clause, c in swept if clause == f.clause)) for f in failures]
+            for clause, failure in list(session.failures.items()):
+                session.failures[clause] = _shortest(session, failure, report)
     except KeyboardInterrupt:
         interrupted = True
-        done = {f.clause for f in failures}
-        failures += [f for s in sessions for f in s.failures.values() if f.clause not in done]
+    except StoppedError as error:
+        stopped = str(error)
+    swept = [(clause, config) for s in sessions for clause, configs in s.swept.items() for config in configs]
+    found = [failure for session in sessions for failure in session.failures.values()]
+    failures = [evolve(f, seen=told_of(c for clause, c in swept if clause == f.clause)) for f in found]
     result = _result(plan, subject, sessions, failures)
-    return evolve(result, seconds=time.monotonic() - started, interrupted=interrupted)
+    return evolve(result, seconds=time.monotonic() - started, interrupted=interrupted, stopped=stopped)
 
 
 def applicable(clause: Clause, kind: str, capabilities: frozenset[str]) -> str:
@@ -122,9 +124,30 @@ def counted(profile: Profile, kind: str, capabilities: frozenset[str]) -> frozen
     return frozenset(c.id for c in chosen.values() if not applicable(c, kind, capabilities))
 
 
-def replay(subject: Subject, profile: Profile, trace: Trace) -> tuple[Step, ...]:
-    """Walk one trace by the clauses that count for its kind."""
-    return Lockstep(subject, profile, counted(profile, trace.config.kind, subject.capabilities)).run(trace)
+def replay(subject: Subject, profile: Profile, trace: Trace, on_call: OnCall | None = None) -> tuple[Step, ...]:
+    """Walk one trace by the clauses that count for its kind; ``on_call`` is told the number of each call.
+
+    Raises:
+        StoppedError: if the walk itself runs out of memory.
+    """
+    counts = counted(profile, trace.config.kind, subject.capabilities)
+    with within_means():
+        return Walk(subject, profile, counts, on_call).run(trace)
+
+
+class Walk(Lockstep):
+    """A walk that tells the number of each call before it is made."""
+
+    def __init__(self, subject: Subject, profile: Profile, clauses: frozenset[str], on_call: OnCall | None) -> None:
+        """Make a run in which ``clauses`` count."""
+        super().__init__(subject, profile, clauses)
+        self.on_call = on_call
+
+    def step(self, call: Call) -> Step:
+        """Tell, then make the call."""
+        if self.on_call is not None:
+            self.on_call(len(self.steps))
+        return super().step(call)
 
 
 def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) -> Session:

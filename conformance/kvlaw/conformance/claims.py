@@ -3,12 +3,13 @@
 Used for the examples of the specification and for ``kvlaw try``. A claim about something that was not observed is open.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kvlaw.conformance.lockstep import Step
-from kvlaw.spec.claims import OF_COLUMNS, OF_QUERIES
+from kvlaw.spec.claims import OF_CALLS, OF_QUERIES, write_claims
 from kvlaw.spec.records import CacheRecord, ReadRecord
 from kvlaw.spec.text_form import Claim, Written, format_tokens, write_call
 
@@ -25,24 +26,56 @@ class Unkept:
 
 def unkept(written: Written, steps: tuple[Step, ...]) -> list[Unkept]:
     """List the claims that ``steps`` (of the run of ``written.trace``) do not keep."""
-    found: list[Unkept] = []
+    return [claim for claim in _judged(written, steps) if claim.seen]
+
+
+def unobserved(written: Written, steps: tuple[Step, ...]) -> list[Unkept]:
+    """List the claims about something that was not observed: they are neither kept nor broken."""
+    return [claim for claim in _judged(written, steps) if not claim.seen]
+
+
+def _judged(written: Written, steps: tuple[Step, ...]) -> Iterator[Unkept]:
+    """Give the claims that are not kept, and those that are open, of which nothing was seen."""
     for index, claims in enumerate([written.opening, *written.claims]):
         for claim in claims:
-            if index >= len(steps):
-                found.append(Unkept(index, _name(written, index), _words(claim), "the run ended before this call"))
-                continue
-            seen = contradicts(claim, steps[index])
+            seen = _judge(claim, steps[index]) if index < len(steps) else "the run ended before this call"
             if seen is not None:
-                found.append(Unkept(index, _name(written, index), _words(claim), seen))
-    return found
+                yield Unkept(index, _name(written, index), _words(claim), seen)
 
 
 _ANSWERED = ("answer", "fetches", "mask", "form", *OF_QUERIES)
 """Claims about what a call answers: one that is not carried out answers nothing."""
+_OF_THE_WHOLE = (*OF_CALLS, "can_trim", "max_append")
+"""Claims that a list of layers answers as a whole."""
+_OPEN = ""
+"""Nothing was seen by which a claim could be judged."""
 
 
 def contradicts(claim: Claim, step: Step) -> str | None:
     """Say what was seen instead of what is claimed; None if the claim is kept or the thing was not observed."""
+    return _judge(claim, step) or None
+
+
+def _judge(claim: Claim, step: Step) -> str | None:
+    """Say what was seen instead of what is claimed, or None if it is kept; ``_OPEN`` if nothing was seen."""
+    if claim.layer is not None:
+        return _of_layer(claim, claim.layer, step)
+    if step.layers and claim.what not in _OF_THE_WHOLE:
+        told = [_of_layer(claim, number, step) for number in range(len(step.layers))]
+        return next(filter(None, told), _OPEN if _OPEN in told else None)
+    return _of_one(claim, step)
+
+
+def _of_layer(claim: Claim, number: int, step: Step) -> str | None:
+    """Judge a claim about one layer of a list, by what that layer showed."""
+    if number >= len(step.layers):
+        came = f"{step.record.outcome} {step.message}".strip()
+        return came if claim.what in _ANSWERED and step.record.outcome != "ok" else _OPEN
+    seen = _of_one(claim, evolve(step, record=step.layers[number], layers=()))
+    return f"layer {number}: {seen}" if seen else seen
+
+
+def _of_one(claim: Claim, step: Step) -> str | None:
     record = step.record
     came = f"{record.outcome} {step.message}".strip()
     if claim.what in ("refused", "ok"):
@@ -58,17 +91,18 @@ def contradicts(claim: Claim, step: Step) -> str | None:
     if claim.what == "form":
         return _unequal(record.read.form if record.read is not None else None, claim.value)
     if claim.what == "mask":
-        return _unequal(record.mask or (step.expectation.mask if record.read is None else None), claim.value)
+        made = record.read.mask if record.read is not None else step.expectation.mask
+        return _unequal(record.mask or made, claim.value)
     return _state(claim, record.after)
 
 
 def _unequal(seen: Any, claimed: Any) -> str | None:
-    return None if seen is None or seen == claimed else str(seen)
+    return _OPEN if seen is None else None if seen == claimed else str(seen)
 
 
 def _sees(claim: Claim, read: ReadRecord | None, *, ordered: bool) -> str | None:
     if read is None or read.visible is None:
-        return None
+        return _OPEN
     wanted: tuple[tuple[int, ...], ...] = claim.value
     for row in read.visible:
         told = row[-len(wanted) :] if len(wanted) == 1 else row
@@ -81,18 +115,19 @@ def _sees(claim: Claim, read: ReadRecord | None, *, ordered: bool) -> str | None
 
 
 def _fetches(claim: Claim, read: ReadRecord | None) -> str | None:
-    rows = () if read is None or read.fetched is None else read.fetched
-    return next((format_tokens(ids) for ids in rows if ids != claim.value), None)
+    if read is None or read.fetched is None:
+        return _OPEN
+    return next((format_tokens(ids) for ids in read.fetched if ids != claim.value), None)
 
 
 def _state(claim: Claim, after: CacheRecord | None) -> str | None:
     if after is None:
-        return None
+        return _OPEN
     if claim.what == "holds":
-        return None if after.held is None or after.held == claim.value else format_tokens(after.held)
+        return _unequal(None if after.held is None else format_tokens(after.held), format_tokens(claim.value))
     if claim.what == "can_trim":
         if after.can_trim is None:
-            return None
+            return _OPEN
         able = tuple(n for n, flag in enumerate(after.can_trim) if flag)
         return None if able == tuple(claim.value) else f"can trim {able}"
     return _unequal(getattr(after, claim.what), claim.value)
@@ -103,8 +138,4 @@ def _name(written: Written, index: int) -> str:
 
 
 def _words(claim: Claim) -> str:
-    if claim.what in OF_QUERIES:
-        return f"{claim.what} " + " | ".join(format_tokens(ids) for ids in claim.value)
-    if claim.what in OF_COLUMNS:
-        return f"{claim.what} {format_tokens(claim.value)}"
-    return claim.what if claim.value is None else f"{claim.what} {claim.value}"
+    return f"answer {claim.value}" if claim.what == "answer" else write_claims((claim,))

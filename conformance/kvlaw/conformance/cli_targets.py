@@ -6,7 +6,7 @@ and the way out.
 
 import json
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kvlaw.conformance.store import Stored
     from kvlaw.reference.oracle import Profile
 
+FAILS = 1
 INCOMPLETE = 4
 
 
@@ -113,7 +115,7 @@ def _check(
         _write_json(json_file, result)
     _print(result, opened, verbose=verbose)
     code = result.exit_code
-    sys.exit(0 if code == INCOMPLETE and allow_incomplete and not result.interrupted else code)
+    sys.exit(0 if code == INCOMPLETE and allow_incomplete and result.whole else code)
 
 
 @contextmanager
@@ -180,19 +182,26 @@ def try_(**arguments: Any) -> None:
             reset, attend NAME, look NAME, drop NAME, list full + ring window=4 as NAME
     behind: on NAME (another object than the first cache, c0), as NAME (for a read), w=4 (window argument), array, x5
     claims: refused, ok, a number (the answer), sees, order, fetches, holds, mask, offset, columns, size, can_trim
+            on a list of layers a claim speaks of every layer, or of one: layer 1 sees t3..t6
+
+    \b
+    A trace is walked if it appends at most 16,384 positions, and no call has more than 16,777,216 scores
+    (batch x query heads x queries x fetched columns).
     """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     _try(**arguments, chosen=chosen_by(settings, mapping))
 
 
 def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) -> None:
-    from kvlaw.conformance.claims import unkept
+    from kvlaw.conformance.claims import unkept, unobserved
     from kvlaw.spec.text_form import parse
 
     try:
         written = parse(trace)
     except TraceError as error:
         raise click.UsageError(str(error)) from None
+    if problem := trace_too_large(written.trace):
+        raise click.UsageError(problem)
     opened = chosen.open(target)
     own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
     steps = _walk(opened, written.trace, profile or own)
@@ -201,19 +210,27 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
     for claim in broken:
         line = f"claim not kept: {claim.call} -> {claim.claimed}; seen: {claim.seen}"
         console.print(line, style="red", markup=False, soft_wrap=True)
+    for claim in unobserved(written, steps):
+        line = f"claim not observed: {claim.call} -> {claim.claimed}; {opened.name.split()[0]} does not show it"
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
     sys.exit(1 if broken or any(s.divergences for s in steps) else 0)
 
 
 def _walk(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
-    """Walk a trace, or end with the message that says which call cannot be made."""
+    """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
     from kvlaw.conformance.check import replay as walk
+    from kvlaw.conformance.session import StoppedError
     from kvlaw.reference.oracle import UnknownObjectError
 
+    if problem := trace_too_large(trace):
+        raise click.UsageError(problem)
     try:
-        return walk(opened.subject, profile, trace)
+        with errors.status("walking") as status:
+            calls = len(trace.calls)
+            return walk(opened.subject, profile, trace, lambda n: status.update(f"walking: call {n} of {calls}"))
     except UnknownObjectError as error:
         raise click.UsageError(str(error)) from None
-    except MemoryError:
+    except StoppedError:
         raise click.UsageError(
             "the trace is too large for this machine's memory: make shorter calls, or smaller batch, heads and D"
         ) from None
@@ -234,33 +251,68 @@ def _show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="Replay every stored failure.")
 @click.option("--target", help="Replay on this target instead of the one that is stored.")
-@profile_option
+@click.option(
+    "--profile",
+    type=click.Choice(["core", "layout"]),
+    show_default="the one that is stored, else core",
+    help="The clauses that count, as for kvlaw check.",
+)
 @with_target_options
 def replay(**arguments: Any) -> None:
-    """Replay stored failures, by file or id (the block of a failure names it)."""
+    """Replay stored failures, by file or id (the block of a failure names it).
+
+    \b
+    Each is replayed, whatever becomes of the others. The exit code is the highest of
+      0 it keeps the law now    1 it fails still    2 its file cannot be read    3 its target could not be run
+    """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     _replay(**arguments, chosen=chosen_by(settings, mapping))
 
 
-def _replay(*, names: tuple[str, ...], all_: bool, target: str | None, profile: "Profile", chosen: Chosen) -> None:
-    stored = list(_stored(names, all_=all_))
-    if not stored:
+def _replay(
+    *, names: tuple[str, ...], all_: bool, target: str | None, profile: "Profile | None", chosen: Chosen
+) -> None:
+    from kvlaw.conformance.store import all_stored
+
+    named = [*map(str, all_stored()), *names] if all_ else list(names)
+    if not named:
         raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
-    failing = 0
-    for item in stored:
-        opened = _opened_again(item, target, chosen)
-        steps = _walk(opened, item.trace, profile)
-        console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
-        _show_steps(item.trace, steps, "the target")
-        failing += any(s.divergences for s in steps)
-    console.print(f"{failing} of {len(stored)} {'fails' if failing == 1 else 'fail'}")
-    sys.exit(1 if failing else 0)
+    other = chosen.open(target) if target else None
+    codes = [_replayed(name, other, profile, chosen) for name in dict.fromkeys(named)]
+    failing, broken = codes.count(FAILS), sum(code > FAILS for code in codes)
+    told = f"{failing} of {len(codes)} {'fails' if failing == 1 else 'fail'}"
+    console.print(told + (f", {broken} could not be replayed" if broken else ""))
+    sys.exit(max(codes))
 
 
-def _opened_again(item: "Stored", target: str | None, chosen: Chosen) -> "Opened":
-    """Open the target of a stored failure, made as it was then, or another one; options that are given win."""
-    if target:
-        return chosen.open(target)
+def _replayed(name: str, other: "Opened | None", profile: "Profile | None", chosen: Chosen) -> int:
+    """Replay one failure and show it; give its exit code."""
+    from kvlaw.conformance.store import find, load
+
+    try:
+        item = load(find(name))
+        opened = other or _opened_again(item, chosen)
+        steps = _walk(opened, item.trace, profile or item.profile or "core")
+    except TraceError as error:
+        return _told(name, click.UsageError(str(error)))
+    except click.ClickException as error:
+        return _told(name, error)
+    console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
+    _show_steps(item.trace, steps, "the target")
+    return FAILS if any(s.divergences for s in steps) else 0
+
+
+def _told(name: str, error: click.ClickException) -> int:
+    """Say why one failure is not replayed."""
+    about = Path(name).stem if name not in error.message else ""
+    unusable = isinstance(error, UnusableTargetError)
+    lines = [about, "the target could not be run" if unusable else "", error.message]
+    errors.print(": ".join(line for line in lines if line), style="red", markup=False, soft_wrap=True)
+    return error.exit_code
+
+
+def _opened_again(item: "Stored", chosen: Chosen) -> "Opened":
+    """Open the target of a stored failure, made as it was then; options that are given win."""
     if not item.words:
         raise click.UsageError(f"{item.id}: the file names no target; use --target")
     name, *words = item.words
@@ -269,16 +321,6 @@ def _opened_again(item: "Stored", target: str | None, chosen: Chosen) -> "Opened
         tuple(word for option, word in pairwise(words) if option == "--map"),
     )
     return Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
-
-
-def _stored(names: tuple[str, ...], *, all_: bool) -> "Iterator[Stored]":
-    from kvlaw.conformance.store import all_stored, find, load
-
-    try:
-        for path in all_stored() if all_ else [find(name) for name in names]:
-            yield load(path)
-    except TraceError as error:
-        raise click.UsageError(str(error)) from None
 
 
 __all__ = ["check", "replay", "try_"]

@@ -5,6 +5,7 @@ from functools import cache
 from attrs import frozen
 
 from kvlaw.conformance.compare import Divergence
+from kvlaw.spec.clauses import Profile
 from kvlaw.spec.trace import Trace
 
 
@@ -26,20 +27,24 @@ def failure_class(clause: str) -> type[ConformanceFailure]:
 class Failure:
     """A failing trace: the clause that is charged, the divergence, and the trace, cut after the failing call.
 
-    ``seen`` lists the policies and head dims of the sweep that failed by the same clause.
+    ``target`` is what it was found on, with its options, and ``profile`` says which clauses counted: the same trace is
+    another failure on another target. ``seen`` lists the policies and head dims of the sweep that failed by the same
+    clause.
     """
 
     clause: str
     trace: Trace
     divergence: Divergence
     target: str = ""
+    profile: Profile = "core"
     minimal: bool = False
     seed: int = 0
     seen: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
-        """A short id that names the clause and the trace."""
+        """A short id that names the clause, and tells the trace, the target and the profile apart from others."""
         from hashlib import blake2b  # only when a failure is named
 
-        return f"{self.clause}-{blake2b(self.trace.dumps().encode(), digest_size=3).hexdigest()}"
+        parts = f"{self.trace.dumps()}\n{self.target}\n{self.profile}"
+        return f"{self.clause}-{blake2b(parts.encode(errors='replace'), digest_size=4).hexdigest()}"

@@ -88,13 +88,17 @@ def _outcome(error: BaseException) -> Outcome:
 
 def describe(error: BaseException) -> str:
     """Say in one line what was raised."""
-    words = " ".join(_message(error).split())
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)  # no escape sequence reaches a terminal
+    text = printable(_message(error))
     if isinstance(error, ShowingError | NonsenseError | TimeLimitError | OwnInterruptError):
         return text
     if isinstance(error, SystemExit):
         return f"the target called sys.exit({text})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def printable(text: str) -> str:
+    """Put a foreign text on one line, in which no escape sequence reaches a terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
 
 
 def _message(error: BaseException) -> str:

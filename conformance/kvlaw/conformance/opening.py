@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
+from kvlaw.conformance.limits import config_too_large
 from kvlaw.spec.config import KINDS, Config, Kind
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.structure import TraceError, load
@@ -129,8 +130,8 @@ def _check(kind: Kind, fixed: Mapping[str, Any]) -> None:
         config = load(Config, {"kind": kind, **fixed, **({} if window is None else {"window": window})}, "--set")
     except TraceError as error:
         raise SettingError(str(error)) from None
-    if config.problem:
-        raise SettingError(f"{_written(fixed)}: {config.problem}")
+    if problem := config.problem or config_too_large(config):
+        raise SettingError(f"{_written(fixed)}: {problem}")
 
 
 def _written(fixed: Mapping[str, Any]) -> str:

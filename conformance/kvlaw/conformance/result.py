@@ -60,6 +60,13 @@ class CheckResult:
     errors: dict[str, int] = field(factory=dict[str, int])
     kinds: tuple[str, ...] = ()
     interrupted: bool = False
+    stopped: str = ""
+    """Why the check ended before its time, other than by the user."""
+
+    @property
+    def whole(self) -> bool:
+        """Say whether all was played that was to be."""
+        return not (self.interrupted or self.stopped)
 
     @property
     def failed(self) -> tuple[ClauseResult, ...]:
@@ -76,7 +83,7 @@ class CheckResult:
         """One word: violations before incomplete before conformant; only MUST clauses can make a check incomplete."""
         if self.failed:
             return "violations"
-        if self.interrupted or any(r.clause.level == "MUST" for r in self.open):
+        if not self.whole or any(r.clause.level == "MUST" for r in self.open):
             return "incomplete"
         return "conformant"
 
@@ -101,6 +108,7 @@ class CheckResult:
             "traces": self.traces,
             "seconds": round(self.seconds, 2),
             "errors": self.errors,
+            **({} if self.whole else {"stopped": self.stopped or "interrupted"}),
         }
 
 

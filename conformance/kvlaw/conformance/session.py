@@ -6,7 +6,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from attrs import define, evolve, field
 
@@ -19,6 +20,21 @@ from kvlaw.spec.calls import Append, Call
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.trace import Trace
+
+
+class StoppedError(BaseException):
+    """The check itself cannot go on; the text says why. Hypothesis takes it for no failure of a trace."""
+
+
+@contextmanager
+def within_means() -> Generator[None]:
+    """Say so where the suite itself runs out of memory or stack; what a target runs out of is its own outcome."""
+    try:
+        yield
+    except MemoryError as error:
+        raise StoppedError("the check ran out of memory; fix a smaller batch, heads, D or window") from error
+    except RecursionError as error:
+        raise StoppedError("the check ran out of stack; does the target set Python's recursion limit?") from error
 
 
 @define
@@ -55,7 +71,8 @@ class Session:
         if trace.config.bits and not self.arithmetic:
             trace = evolve(trace, config=evolve(trace.config, stamp="code"))
         run = self.lockstep()
-        steps = run.run(trace)
+        with within_means():
+            steps = run.run(trace)
         for index, step in enumerate(steps):
             self.note(trace.config, tuple(trace.calls[:index]), step)
         self.close(run)
@@ -89,7 +106,8 @@ class Session:
 
     def diverges(self, trace: Trace) -> tuple[Trace, Divergence] | None:
         """Walk a trace without noting anything; give it cut after the call that diverges, and the divergence."""
-        steps = Lockstep(self.subject, self.profile, self.clauses).run(trace)
+        with within_means():
+            steps = Lockstep(self.subject, self.profile, self.clauses).run(trace)
         if not steps[-1].divergences:
             return None
         return Trace(trace.config, trace.calls[: len(steps) - 1]), steps[-1].divergences[0]
@@ -120,7 +138,7 @@ class Session:
         if trace.config.poison and "OWN-8" in self.clauses and divergence.clause != "OWN-8":
             others = tuple(c for c in divergence.clauses if c != "OWN-8")
             divergence = evolve(divergence, clause="OWN-8", others=others)
-        return Failure(divergence.clause, trace, divergence, self.target, seed=self.seed)
+        return Failure(divergence.clause, trace, divergence, self.target, self.profile, seed=self.seed)
 
     def shortest(self, failure: Failure, most: int = 600) -> Failure:
         """Shorten a failing trace, keeping the clause that it is charged to."""

@@ -2,17 +2,21 @@
 
 Files stand in ``.kvlaw/failures`` of the working folder, named by the failure's id. They are written completely or not
 at all, and read with the same care as any trace. ``target`` says on what it was found, with the options of the command
-line by which the target was made.
+line by which the target was made, ``profile`` which clauses counted.
 """
 
 import json
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 from attrs import frozen
 
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.guard import printable
+from kvlaw.spec.clauses import PROFILES, Profile
+from kvlaw.spec.structure import shown
 from kvlaw.spec.trace import Trace, TraceError
 
 FOLDER = Path(".kvlaw") / "failures"
@@ -20,12 +24,16 @@ FOLDER = Path(".kvlaw") / "failures"
 
 @frozen
 class Stored:
-    """A stored failure: its id, target, clause and trace."""
+    """A stored failure: its id, target, clause and trace, and the profile by which it fails.
+
+    A trace that was written by hand has no target and no profile.
+    """
 
     id: str
     target: str
     clause: str
     trace: Trace
+    profile: Profile | None = None
 
     @property
     def words(self) -> list[str]:
@@ -42,6 +50,7 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
         **failure.trace.to_json(),
         "id": failure.id,
         "target": failure.target,
+        "profile": failure.profile,
         "expect": failure.clause,
         "note": note,
     }
@@ -54,24 +63,46 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
 def load(path: Path) -> Stored:
     """Read a stored failure, or any file with one trace; raise ``TraceError`` that names the file."""
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{path}: {error}") from None
-    try:
-        trace = Trace.loads(text)
+        return _read(path.read_text(encoding="utf-8"), path.stem)
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: no text in UTF-8: {error.reason} at byte {error.start}") from None
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from None
-    data = json.loads(text)
-    return Stored(str(data.get("id", path.stem)), str(data.get("target", "")), str(data.get("expect", "")), trace)
+
+
+def _read(text: str, name: str) -> Stored:
+    trace, data = Trace.loads(text), json.loads(text)
+    target, profile = data.get("target", ""), data.get("profile")
+    if not isinstance(target, str):
+        raise TraceError(f"target: text is wanted, as on the command line, not {shown(target)}")
+    if profile not in (None, *PROFILES):
+        raise TraceError(f"profile: {shown(profile)} is not one of {', '.join(PROFILES)}")
+    try:
+        shlex.split(target)
+    except ValueError as error:
+        raise TraceError(f"target: {shown(target)} cannot be read as words: {error}") from None
+    return Stored(printable(str(data.get("id", name))), target, str(data.get("expect", "")), trace, profile)
 
 
 def find(name: str, folder: Path = FOLDER) -> Path:
     """Find a stored failure by file name or id, or raise ``TraceError`` that lists what is there."""
     for path in (Path(name), folder / f"{name}.json"):
-        if path.is_file():
+        if _is(path, Path.is_file):
             return path
+    if _is(Path(name), Path.is_dir):
+        raise TraceError(f"{name} is a folder: name a file with one trace, or the id of a stored failure")
     there = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "nothing"
     raise TraceError(f"no file and no stored failure is called {name!r}; {folder} holds {there}")
+
+
+def _is(path: Path, what: Callable[[Path], bool]) -> bool:
+    """Ask what a path is; one that cannot be (too long, with a zero byte) is nothing."""
+    try:
+        return what(path)
+    except (OSError, ValueError):
+        return False
 
 
 def all_stored(folder: Path = FOLDER) -> list[Path]:

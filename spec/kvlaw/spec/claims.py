@@ -5,14 +5,15 @@
     storage dense | form affine (of what a read fetched) | floor 5 | max_append 3 (or unbounded)
 
 Claims are joined by ``and``.  Tokens are written ``t4``, runs ``t4..t9``, a spare column ``_``, no token at all
-``nothing``; the sets of several queries are parted by ``|``.
+``nothing``; the sets of several queries are parted by ``|``.  On a list of layers, ``layer 1 sees t3..t6`` speaks of
+one layer; without it a claim speaks of every layer, and ``can_trim`` and ``max_append`` of the list as a whole.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kvlaw.spec.structure import TraceError
 
@@ -24,7 +25,9 @@ MASKS = ("none", "causal", "array")
 WORDS = ("identity", "storage", "form")
 OF_QUERIES = ("sees", "order")
 OF_COLUMNS = ("fetches", "holds")
-CLAIMS = ("refused", "ok", "answer", *OF_QUERIES, *OF_COLUMNS, "mask", "can_trim", *WORDS, "max_append", *NUMBERS)
+OF_CALLS = ("refused", "ok", "answer")
+"""Claims about what becomes of a call; a list of layers is asked as one."""
+CLAIMS = (*OF_CALLS, *OF_QUERIES, *OF_COLUMNS, "mask", "can_trim", *WORDS, "max_append", *NUMBERS)
 """The claims that may stand after ``->`` (an answer is written as the bare number)."""
 
 
@@ -34,11 +37,12 @@ class Claim:
 
     ``value`` is a number for ``answer`` and the numbers, a word for mask, identity and storage, a tuple of ids for
     ``fetches`` and ``holds``, of counts for ``can_trim``, of one tuple of ids per query for ``sees`` and ``order``,
-    else None.
+    else None. ``layer`` is the layer of a list that it speaks of, None for all.
     """
 
     what: str
     value: Any = None
+    layer: int | None = None
 
 
 def parse_claims(text: str) -> tuple[Claim, ...]:
@@ -47,6 +51,11 @@ def parse_claims(text: str) -> tuple[Claim, ...]:
 
 
 def _parse_claim(text: str) -> Claim:
+    if match := re.fullmatch(r"layer\s+(\d{1,18})\s+(.+)", text):
+        claim = _parse_claim(match[2])
+        if claim.what in OF_CALLS or claim.layer is not None:
+            raise TraceError(f"{text!r}: a layer shows what it sees or holds; {match[2]!r} is no such claim")
+        return evolve(claim, layer=int(match[1]))
     if text in ("refused", "ok"):
         return Claim(text)
     if re.fullmatch(r"-?\d{1,18}", text):
@@ -165,6 +174,8 @@ def write_claims(claims: Sequence[Claim]) -> str:
 
 
 def _write_claim(claim: Claim) -> str:
+    if claim.layer is not None:
+        return f"layer {claim.layer} {_write_claim(evolve(claim, layer=None))}"
     match claim.what:
         case "refused" | "ok":
             return claim.what

@@ -58,12 +58,15 @@ def parse(text: str) -> Written:
         raise TraceError("an empty trace: it opens with a kind, such as 'ring window=8'")
     opening, opening_claims = _split(parts[0])
     _check_claims("the opening", opening_claims, parts[0])
+    _check_layers(0, opening_claims, parts[0])
     calls: list[Call] = []
     claims: list[tuple[Claim, ...]] = []
+    lists: dict[str, int] = {}
     for part in parts[1:]:
         body, expected = _split(part)
         call, times = parse_call(body)
         _check_claims(call.verb, expected, part)
+        _check_layers(_layers_of(call, lists), expected, part)
         calls += [call] * times
         claims += [()] * (times - 1) + [expected]
     return Written(Trace(parse_config(opening), tuple(calls)), opening_claims, tuple(claims))
@@ -92,6 +95,24 @@ def _check_claims(verb: str, claims: Sequence[Claim], part: str) -> None:
         if verb not in shown_by:
             what = "an answer (a number)" if claim.what == "answer" else repr(claim.what)
             raise TraceError(f"{part!r}: {verb} shows nothing to hold {what} against; only {', '.join(shown_by)} can")
+
+
+def _layers_of(call: Call, lists: dict[str, int]) -> int:
+    """Say how many layers the object of a call has, 0 if it is no list; keep the lists, their copies and reads."""
+    layers = len(call.layers) if isinstance(call, OpenList) else lists.get(call.on, 0)
+    made = getattr(call, "as_", None)
+    if made:
+        lists[made] = layers
+    return layers
+
+
+def _check_layers(layers: int, claims: Sequence[Claim], part: str) -> None:
+    """Refuse a claim about a layer that is not there: it would never be checked."""
+    for claim in claims:
+        if claim.layer is not None and not layers:
+            raise TraceError(f"{part!r}: there are no layers: the call acts on one cache, not on a list")
+        if claim.layer is not None and claim.layer >= layers:
+            raise TraceError(f"{part!r}: there is no layer {claim.layer}; the list has layers 0 to {layers - 1}")
 
 
 def parse_config(text: str) -> Config:

@@ -57,6 +57,7 @@ class Document:
     note: Any = None
     expect: Any = None
     target: Any = None
+    profile: Any = None
 
 
 def read_json(text: str) -> Any:

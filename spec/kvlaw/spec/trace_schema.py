@@ -16,7 +16,7 @@ from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.structure import Json, written
 
 VERSION: Literal[1] = 1
-FREE_FIELDS = ("id", "note", "expect", "target")
+FREE_FIELDS = ("id", "note", "expect", "target", "profile")
 """Fields of a stored trace that only people and the failure store read: any value."""
 
 _TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}

@@ -17,7 +17,7 @@ from kvlaw.conformance.failures import failure_class
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.machines.configs import configs
 from kvlaw.conformance.machines.policies import served
-from kvlaw.conformance.session import Session
+from kvlaw.conformance.session import Session, within_means
 from kvlaw.reference.model import Model
 from kvlaw.spec.calls import Call, OpenList
 from kvlaw.spec.config import Config, Kind, Policy
@@ -56,7 +56,9 @@ class LockstepMachine(RuleBasedStateMachine):
             st.lists(st.booleans(), min_size=len(self.optional), max_size=len(self.optional)), label="uses"
         )
         self.used = frozenset(name for name, want in zip(self.optional, wanted, strict=True) if want)
-        self.take(self.run_.open(self.config))
+        with within_means():
+            opened = self.run_.open(self.config)
+        self.take(opened)
 
     @precondition(lambda self: self.over)
     @rule()
@@ -88,7 +90,8 @@ class LockstepMachine(RuleBasedStateMachine):
         """Make one call on both sides, unless the trace is over or a refused call has left nothing of that name."""
         if self.over or not (isinstance(call, OpenList) or call.on in self.run_.oracle.world):
             return
-        step = self.run_.step(call)
+        with within_means():
+            step = self.run_.step(call)
         self.calls.append(step.call or call)  # a read that is asked later has a name by now
         self.take(step)
 
@@ -107,7 +110,9 @@ class LockstepMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Look at everything once more, if the trace looked at nothing so far."""
         if not self.over:
-            for step in self.run_.finish():
+            with within_means():
+                steps = self.run_.finish()
+            for step in steps:
                 self.take(step)
         self.session.close(self.run_)
 

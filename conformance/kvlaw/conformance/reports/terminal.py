@@ -123,6 +123,8 @@ def summary(result: CheckResult) -> RenderableType:
 def _next(result: CheckResult) -> list[str]:
     if result.interrupted:
         return ["interrupted: what was found so far is shown; run the same command again for the rest"]
+    if result.stopped:
+        return [f"stopped: {result.stopped}; what was found so far is shown"]
     if result.verdict == "violations":
         return ["kvlaw replay shows a failure again; kvlaw try 'TRACE' runs a trace of your own"]
     if result.verdict == "incomplete":
