@@ -26,7 +26,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     suite: Any = getattr(metafunc.function, "kvlaw_suite", None)
     if suite is not None:
         chosen = suite.chosen(metafunc.config)
-        ids = chosen.items()
+        try:
+            ids = chosen.items()
+        except ValueError as error:  # a profile that there is not, a specification that cannot be read
+            raise pytest.Collector.CollectError(f"kvlaw: {error}") from error
         metafunc.parametrize(("kvlaw_run", "kvlaw_item"), [(chosen, item) for item in ids], ids=ids)
 
 

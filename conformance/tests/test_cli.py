@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from kvlaw.conformance import corpus
 from kvlaw.conformance.cli import cli
+from kvlaw.conformance.faults import registry
+from kvlaw.conformance.spec_tools import gate
+from kvlaw.reference.layout import Cache
+from kvlaw.spec import clauses
+from kvlaw.spec.markdown import SpecError
+from kvlaw.spec.trace import TraceError
 
 RING = "ring window=4 ; window 6 ; decode"
 
@@ -218,6 +225,69 @@ def test_a_claim_about_what_a_target_does_not_show_is_told():
     found = kvlaw("try", "full ; window 2 -> write_index 9", "--target", "wrong:Cache", "--set", "array=numpy")
     assert found.exit_code == 0
     assert "claim not observed: window 2 -> write_index 9; py:wrong:Cache does not show it" in found.output
+
+
+def spoil_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Any:
+        raise SpecError.at("08-trim.md", 12, "'level' is missing")
+
+    monkeypatch.setattr(clauses, "_shipped", broken)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "builtin:oracle", "--budget", "quick"),
+        ("try", "full ; decode"),
+        ("replay", "right"),
+        ("faults",),
+        ("spec", "show", "TRIM-4"),
+        ("spec", "trace"),
+    ],
+)
+def test_a_specification_that_cannot_be_read_is_told(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    stored("right", target="builtin:oracle")
+    spoil_the_text(monkeypatch)
+    found = kvlaw(*arguments)
+    assert found.exit_code == 3
+    assert "nothing can be run: 08-trim.md:12: 'level' is missing" in flat(found)
+
+
+def test_the_check_of_the_specification_says_itself_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch):
+    spoil_the_text(monkeypatch)
+    found = kvlaw("spec", "check")
+    assert found.exit_code == 1
+    assert "08-trim.md:12: 'level' is missing" in flat(found)
+
+
+@pytest.mark.parametrize(
+    ("trace", "says"),
+    [("full ; decode", "two planted faults are called 'twice'"), ("full ; jump", "unknown call 'jump'")],
+)
+@pytest.mark.parametrize("arguments", [("faults",), ("check", "fault:twice"), ("spec", "check")])
+def test_a_planted_fault_that_cannot_be_one_is_told(
+    arguments: tuple[str, ...], trace: str, says: str, monkeypatch: pytest.MonkeyPatch
+):
+    def load() -> Any:
+        for _ in range(2):
+            registry.fault("twice", breaks="POS-1", trace=trace)(Cache)
+
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "load_faults", load)
+    gate.collect.cache_clear()
+    found = kvlaw(*arguments)
+    assert found.exit_code == 3
+    assert says in flat(found)
+
+
+def test_a_stored_trace_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch):
+    def broken() -> Any:
+        raise TraceError("faults.jsonl:3: no valid JSON")
+
+    monkeypatch.setattr(corpus, "_shipped", broken)
+    found = kvlaw("check", "builtin:oracle", "--budget", "quick")
+    assert found.exit_code == 3
+    assert "faults.jsonl:3: no valid JSON" in flat(found)
 
 
 def test_a_right_target_of_few_traces_is_incomplete_and_may_be_allowed():

@@ -328,6 +328,39 @@ def test_a_cache_that_prints_leaves_stdout_alone(capsys: pytest.CaptureFixture[s
     assert (captured.out, captured.err) == ("", "appending\n" * 2)
 
 
+def test_a_property_that_breaks_is_an_error_of_the_cache() -> None:
+    steps = walk(open_target("py:hostile:BreaksLater", NUMPY), "full ; decode x3")
+    assert [step.record.outcome for step in steps] == ["ok", "ok", "error"]
+    assert "the state: size: AttributeError: 'BreaksLater' object has no attribute 'no_such_thing'" in steps[-1].message
+    assert "what is not to be shown raises NotImplementedError" in steps[-1].message
+    assert steps[-1].divergences
+    with pytest.raises(TargetError, match="nbytes: AttributeError: 'NoneType' object has no attribute 'nbytes'"):
+        open_target("py:hostile:BreaksAtOnce", NUMPY)
+
+
+def test_a_state_that_breaks_is_an_error_of_the_cache() -> None:
+    subject = open_target("py:hostile:BrokenState", NUMPY)
+    assert "state" in subject.capabilities
+    steps = walk(subject, "full ; decode ; state as s")
+    assert steps[-1].record.outcome == "error"
+    assert steps[-1].message.startswith("state: AttributeError: 'NoneType' object has no attribute 'keys'")
+
+
+@pytest.mark.parametrize("name", ["Declares", "Asks"])
+def test_what_is_only_declared_or_not_there_is_not_shown(name: str) -> None:
+    subject = open_target(f"py:hostile:{name}", NUMPY)
+    assert not {"nbytes", "size", "write_index", "floor"} & subject.capabilities
+    assert not walk(subject, "full ; decode x3")[-1].divergences
+
+
+def test_mlx_lms_quantized_cache_shows_its_bytes_once_it_has_any() -> None:
+    pytest.importorskip("mlx_lm")
+    steps = walk(open_target("builtin:mlx_lm.QuantizedKVCache"), "full bits=8 ; decode")
+    shown = [step.record.after.nbytes for step in steps if step.record.after is not None]
+    assert shown[0] is None
+    assert shown[1]
+
+
 def test_a_trim_that_answers_nonsense_is_an_error() -> None:
     steps = walk(open_target("py:hostile:BadTrim", NUMPY), "full ; decode ; trim 1")
     assert steps[-1].record.outcome == "error"

@@ -11,7 +11,7 @@ from typing import Literal
 
 import click
 
-from kvlaw.conformance.cli_options import console, errors
+from kvlaw.conformance.cli_options import Commands, console, errors
 from kvlaw.conformance.cli_targets import check, replay, try_
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -25,7 +25,7 @@ def main() -> None:
     cli(prog_name="kvlaw")
 
 
-@click.group(context_settings=_CONTEXT)
+@click.group(cls=Commands, context_settings=_CONTEXT)
 @click.version_option(package_name="kvlaw")
 def cli() -> None:
     """Check a KV cache against the laws it must obey.
@@ -122,8 +122,9 @@ def spec() -> None:
 def spec_show(clause_id: str) -> None:
     """Show one clause: its text, laws, examples, and what realises it."""
     from kvlaw.conformance.spec_tools.show import show
-    from kvlaw.spec.clauses import SpecError
+    from kvlaw.spec.clauses import SpecError, load_clauses
 
+    load_clauses()  # a text that cannot be read is no wrong word of the user's
     try:
         console.print(show(clause_id))
     except SpecError as error:

@@ -1,4 +1,4 @@
-"""The options by which the command line names a target: ``--set``, ``--map``, and what comes of them."""
+"""How the command line names a target: ``--set``, ``--map``; and how it ends when nothing can be run."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,30 @@ class UnusableTargetError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print the reason."""
         errors.print(f"the target could not be run: {self.message}", style="red", markup=False, soft_wrap=True)
+
+
+class UnfitError(UnusableTargetError):
+    """Nothing can be run: kvlaw's own texts, traces or planted faults cannot be read (exit code 3)."""
+
+    def show(self, file: Any = None) -> None:
+        """Print what is wrong, and where."""
+        line = f"kvlaw itself is broken, so nothing can be run: {self.message}"
+        errors.print(line, style="red", markup=False, soft_wrap=True)
+
+
+class Commands(click.Group):
+    """Commands that end with a message where kvlaw's own specification, stored traces or planted faults are broken."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        from kvlaw.conformance.subjects.errors import FaultError
+        from kvlaw.spec.markdown import SpecError
+        from kvlaw.spec.structure import TraceError
+
+        try:
+            return super().invoke(ctx)
+        except (FaultError, SpecError, TraceError) as error:
+            raise UnfitError(str(error)) from error
 
 
 @frozen
@@ -82,4 +106,4 @@ def _pairs(items: tuple[str, ...], option: str, example: str) -> dict[str, Any]:
     return pairs
 
 
-__all__ = ["Chosen", "UnusableTargetError", "chosen_by", "console", "errors", "with_target_options"]
+__all__ = ["Chosen", "Commands", "UnusableTargetError", "chosen_by", "console", "errors", "with_target_options"]

@@ -127,6 +127,46 @@ class BadNumber(Growing):
         return 1 << 20 if self.offset < 2 else float("nan")
 
 
+class BreaksLater(Growing):
+    """Its size is there, and breaks from the second position on."""
+
+    @property
+    def size(self):
+        return self.offset if self.offset < 2 else self.no_such_thing
+
+
+class BreaksAtOnce(Growing):
+    @property
+    def nbytes(self):
+        return None.nbytes
+
+
+class BrokenState(Growing):
+    @property
+    def state(self):
+        return None.keys
+
+
+class Declares(Growing):
+    """What it declares and does not have, and what is no number of the cache, is not shown."""
+
+    __slots__ = ("write_index",)
+
+    @property
+    def nbytes(self):
+        raise NotImplementedError
+
+    def size(self, axis):
+        return axis
+
+
+class Asks(Growing):
+    """Knows nothing but what it is asked for."""
+
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
 class BadTrim(Growing):
     def trim(self, n):
         return "all of it"

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.corpus import Entry
 from kvlaw.conformance.faults.parts import Asked, WrongCache
+from kvlaw.conformance.subjects.errors import FaultError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.layout import Cache, Read
 from kvlaw.reference.oracle import Profile
@@ -72,7 +73,7 @@ def fault(
 
     def register(wrong: Wrong) -> Wrong:
         if name in _registered:
-            raise ValueError(f"two planted faults are called {name!r}")
+            raise FaultError(f"two planted faults are called {name!r}")
         sentence = (wrong.__doc__ or "").strip().split("\n")[0].rstrip(".")
         found = Fault(name, sentence, breaks, profile, trace, report, _adapter(wrong))
         _registered[name] = evolve(found, kinds=kinds or tuple(sorted(found.entry.kinds)))

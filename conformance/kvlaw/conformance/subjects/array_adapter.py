@@ -2,10 +2,12 @@
 
 Planes of codes are triples (words, scales, biases), shown as ``join_codes`` lays them.
 
-``number`` and ``flag`` read attributes that may be values, properties or methods; an attribute that is missing, or
-that a base class only declares (``NotImplementedError``), is *not shown*.
+``number`` and ``word`` read attributes that may be values, properties or methods; an attribute that is missing, or
+that a base class only declares (``NotImplementedError``), is *not shown*. A property that is there and raises, be it an
+``AttributeError`` out of its own body, is an error of the cache.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interface import Adapter, NonsenseError
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.spec.config import Config, LayerSpec
@@ -64,17 +67,21 @@ class ArrayAdapter(Adapter):
 
     def planes(self, cache: Any) -> tuple[Any, Any] | None:
         """Give the allocated keys and values, arrays ``[B, Hkv, columns, D]`` or triples; None while there are none."""
-        keys, values = getattr(cache, "keys", None), getattr(cache, "values", None)
+        keys, values = attribute(cache, "keys"), attribute(cache, "values")
         return None if keys is None or values is None else (keys, values)
 
     def flags(self, cache: Any, offset: int) -> tuple[bool, ...] | None:
         """Say for n = 0 .. offset + 1 whether n positions can be trimmed; None if that is not said."""
         return None
 
+    def readable(self, cache: Any) -> tuple[str, ...]:
+        """List the numbers that may be read off a cache as it is now."""
+        return NUMBERS
+
     def show(self, cache: Any) -> StateView:
         """Show the offset and whatever else the cache has."""
         offset = number(cache, "offset")
-        numbers = {name: number(cache, name) for name in NUMBERS if name in self.shows}
+        numbers = {name: number(cache, name) for name in self.readable(cache) if name in self.shows}
         words = {name: word(cache, name) for name in WORDS if name in self.shows}
         can_trim = self.flags(cache, offset) if "can_trim" in self.shows and offset is not None else None
         left = bound(cache) if "max_append" in self.shows else None
@@ -122,16 +129,63 @@ def bound(owner: Any) -> int | Unbounded | None:
 
 def shown(example: Any, *names: str) -> frozenset[str]:
     """List which numbers and words a cache shows; an attribute of that name may also be something else."""
-    return frozenset(n for n in names if isinstance(plain(example, n), str if n in WORDS else int | np.integer))
+    readable = [name for name in names if _answers(attribute(example, name))]
+    return frozenset(n for n in readable if isinstance(plain(example, n), str if n in WORDS else int | np.integer))
+
+
+def _answers(value: Any) -> bool:
+    """Say whether a value can be had: if it is a method, one that needs no arguments."""
+    try:
+        if callable(value):
+            inspect.signature(value).bind()
+    except TypeError:
+        return False
+    except ValueError:  # built in, with a signature that nobody knows
+        return True
+    return True
 
 
 def plain(owner: Any, name: str) -> Any:
     """Read an attribute, calling it if it is a method without arguments; None if it is not there."""
+    value = attribute(owner, name)
     try:
-        value = getattr(owner, name, None)
         return value() if callable(value) else value
     except NotImplementedError:
         return None
+
+
+def attribute(owner: Any, name: str, missing: Any = None) -> Any:
+    """Read an attribute; ``missing`` if it is not there, or only declared.
+
+    Raises:
+        NonsenseError: if it is there, and an ``AttributeError`` comes out of its own body.
+    """
+    try:
+        return getattr(owner, name)
+    except NotImplementedError:
+        return missing
+    except AttributeError as error:
+        if _declared(owner, name):
+            told = f"{name}: {describe(error)} (what is not to be shown raises NotImplementedError)"
+            raise NonsenseError(told) from error
+        return missing
+
+
+def has(owner: Any, name: str) -> bool:
+    """Say whether an attribute is there, whatever becomes of reading it."""
+    try:
+        return attribute(owner, name, _MISSING) is not _MISSING
+    except Exception:
+        return True
+
+
+def _declared(owner: Any, name: str) -> bool:
+    """Say whether a class or an instance defines a name; a slot that nothing was put into is empty, not broken."""
+    found = inspect.getattr_static(owner, name, _MISSING)
+    return found is not _MISSING and not inspect.ismemberdescriptor(found)
+
+
+_MISSING = object()
 
 
 def number(owner: Any, name: str) -> int | None:

@@ -21,7 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kvlaw.conformance.interface import UNSHOWN, UnsupportedError
-from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, is_triple, plain, shown
+from kvlaw.conformance.subjects.array_adapter import (
+    WORDS,
+    ArrayAdapter,
+    attribute,
+    has,
+    is_triple,
+    plain,
+    shown,
+)
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
@@ -60,7 +68,7 @@ class ContractAdapter(ArrayAdapter):
         super().__init__(arrays, make)
         self.takes_window = takes(example.append_window, "window")
         self.takes_array = takes(example.append_window, "as_array")
-        self.shows = shown(example, *NUMBERS, *WORDS, "columns")
+        self.shows = shown(example, *self.readable(example), *WORDS, "columns")
         able = {brings for method, brings in CALLS.items() if callable(getattr(example, method, None))}
         able |= {"phases", "attend", "mask"} | self.shows
         able |= {"window_argument"} if self.takes_window else set()
@@ -68,8 +76,8 @@ class ContractAdapter(ArrayAdapter):
         if "trim" in able:
             able |= {"bypass"} if takes(example.trim, "bypass") else set()
             able |= {"can_trim"} if callable(getattr(example, "can_trim", None)) else set()
-        able |= {name for name in ("codes", "max_append") if hasattr(example, name)}
-        if "state" in able or hasattr(example, "keys"):
+        able |= {name for name in ("codes", "max_append") if has(example, name)}
+        if "state" in able or has(example, "keys"):
             able.add("planes")
         self.capabilities = frozenset(able - {"write_index"})
         self.shows |= self.capabilities
@@ -90,7 +98,7 @@ class ContractAdapter(ArrayAdapter):
 
     def read_mask(self, read: Any) -> Any:
         """Give the read's mask."""
-        return getattr(read, "mask", UNSHOWN)
+        return attribute(read, "mask", UNSHOWN)
 
     def attend(self, read: Any, queries: Any, scale: float) -> Any:
         """Ask the read."""

@@ -17,7 +17,15 @@ import numpy as np
 from attrs import frozen
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
-from kvlaw.conformance.subjects.array_adapter import NUMBERS, WORDS, ArrayAdapter, is_triple, plain, shown
+from kvlaw.conformance.subjects.array_adapter import (
+    WORDS,
+    ArrayAdapter,
+    attribute,
+    has,
+    is_triple,
+    plain,
+    shown,
+)
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.conformance.subjects.contract_type import takes
 from kvlaw.spec.calls import AppendName, Phase
@@ -69,10 +77,10 @@ class DuckAdapter(ArrayAdapter):
             able |= {"as_array"} if self.takes_array else set()
         able |= _trims(example) | ({"reset"} if callable(getattr(example, "reset", None)) else set())
         able |= {"clone"} if clone or callable(getattr(example, "clone", None)) else set()
-        able |= {"state"} if hasattr(example, "state") else set()
+        able |= {"state"} if has(example, "state") else set()
         able |= {"planes", "columns"} if self._has_planes(example) else set()
-        able |= {"max_append"} if hasattr(example, "max_append") else set()
-        self.shows = shown(example, *NUMBERS, *WORDS, "columns") | able
+        able |= {"max_append"} if has(example, "max_append") else set()
+        self.shows = shown(example, *self.readable(example), *WORDS, "columns") | able
         self.capabilities = self.shows - {"write_index"}
 
     def takes_codes(self) -> None:
@@ -81,9 +89,9 @@ class DuckAdapter(ArrayAdapter):
         self.capabilities -= {"dense", "attend"}
 
     def _has_planes(self, example: Any) -> bool:
-        if not (hasattr(example, "keys") and hasattr(example, "values")):
+        if not (has(example, "keys") and has(example, "values")):
             return False
-        return all(x is None or self.arrays.is_array(x) for x in (example.keys, example.values))
+        return all(x is None or self.arrays.is_array(x) for x in (attribute(example, n) for n in ("keys", "values")))
 
     def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
         """Build the next append's mask."""

@@ -1,4 +1,4 @@
-"""What is said of a target that cannot be run."""
+"""What is said of a target that cannot be run, and of a planted fault that cannot be one."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,6 +6,10 @@ from difflib import get_close_matches
 
 class TargetError(Exception):
     """A target that cannot be run: the text names it and says what to do."""
+
+
+class FaultError(ValueError):
+    """A planted fault that cannot be registered."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -38,6 +38,11 @@ class QuantizedAdapter(MlxLmAdapter):
         self.shows = (self.shows - {"dense"}) | {"policy", "affine", "codes", "planes", "columns", "nbytes", "storage"}
         self.capabilities = self.shows - {"sinks"}
 
+    def readable(self, cache: Any) -> tuple[str, ...]:
+        """List the numbers that can be read; ``nbytes`` raises while there are no codes yet (mlx-lm 0.32)."""
+        empty = cache.keys is None
+        return tuple(name for name in super().readable(cache) if not (empty and name == "nbytes"))
+
     def _made(self, layer: LayerSpec, config: Config) -> Any:
         if layer.bits is None:
             return super()._made(layer, config)
