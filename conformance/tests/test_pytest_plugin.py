@@ -1,12 +1,20 @@
 """The pytest plugin, in a vendor's own suite: one plain item per clause, told apart by passed, failed and skipped."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.check import Plan, check
+from kvlaw.conformance.pytest_shared import shared
+from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.spec.clauses import load_clauses
 
 LOADED = [
@@ -234,10 +242,85 @@ def test_a_profile_that_there_is_not_is_an_error_of_collection_without_a_traceba
     result.stdout.no_fnmatch_line("*pytest_plugin.py*")
 
 
-def test_with_xdist_the_ids_agree_between_workers(vendor: Any):
+COUNTED = """
+import os
+from pathlib import Path
+
+import acme
+from kvlaw.conformance import conformance_tests
+
+
+class Short(acme.Short):
+    def __init__(self, window):
+        with Path(os.environ["BUILT"], str(os.getpid())).open("a") as file:
+            file.write("x")
+        super().__init__(window)
+
+
+class Ring(Short):
+    wrong = 0
+
+
+OPTIONS = dict(kind="ring", array="numpy", window=4, budget="quick")
+test_short = conformance_tests(Short, **OPTIONS)
+test_ring = conformance_tests(Ring, **OPTIONS)
+"""
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
+    """Count how many caches each process built since the last time."""
+    monkeypatch.setenv("BUILT", str(tmp_path))
+
+    def counts() -> list[int]:
+        files = list(tmp_path.iterdir())
+        sizes = [file.stat().st_size for file in files]
+        for file in files:
+            file.unlink()
+        return sorted(sizes)
+
+    return counts
+
+
+def test_with_xdist_every_item_has_the_same_outcome_and_the_check_is_made_once(
+    vendor: Any, built: Callable[[], list[int]]
+):
     pytest.importorskip("xdist")
-    result = vendor(suite("Short"), "-n", "2", "-k", "RING-1] or VIS-3] or VIS-4]", apart=True)
-    result.assert_outcomes(passed=2, failed=1)
+    alone = outcomes(vendor(COUNTED, "-v", apart=True))
+    (once,) = built()
+    assert len(alone) == 2 * (len(CORE) + 1)
+    assert {"PASSED", "FAILED", "SKIPPED"} == set(alone.values())
+    for dist in ((), ("--dist", "worksteal"), ("--dist", "loadgroup")):
+        result = vendor(COUNTED, "-v", "-n", "2", *dist, apart=True)
+        lines = (re.search(r"%\] (PASSED|FAILED|SKIPPED) .*?::(\S+)", line) for line in result.outlines)
+        told = {line[2]: line[1] for line in lines if line is not None}
+        assert told == alone
+        assert sum(built()) < 1.3 * once  # each worker builds some to look at, and to show its failures
+
+
+def test_with_xdist_chosen_items_have_the_same_outcome(vendor: Any, built: Callable[[], list[int]]):
+    pytest.importorskip("xdist")
+    chosen = "RING-1] or VIS-3] or VIS-4]"
+    result = vendor(COUNTED, "-n", "2", "-k", chosen, apart=True)
+    result.assert_outcomes(passed=5, failed=1)
+    assert len(built()) == 2
+    vendor(COUNTED, "-n", "2", "-k", "test_short and (RING-1] or verdict)", apart=True).assert_outcomes(failed=2)
+
+
+def test_a_worker_that_dies_leaves_the_check_to_another(tmp_path: Path):
+    result = check(Plan("a cache", ("full",), budget="quick"), AdapterSubject(ReferenceAdapter()))
+    path = tmp_path / "kvlaw.result"
+    path.write_bytes(b"torn")
+    assert shared(path, lambda: result) == result
+    assert shared(path, lambda: pytest.fail("made again")) == result
+    assert shared(None, lambda: result) is result
+
+
+def test_a_check_that_was_cut_short_is_not_shared(tmp_path: Path):
+    whole = check(Plan("a cache", ("full",), budget="quick"), AdapterSubject(ReferenceAdapter()))
+    path = tmp_path / "kvlaw.result"
+    shared(path, lambda: evolve(whole, interrupted=True))
+    assert shared(path, lambda: whole) is whole
 
 
 def test_the_check_is_made_once(vendor: Any):

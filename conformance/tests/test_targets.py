@@ -361,6 +361,13 @@ def test_mlx_lms_quantized_cache_shows_its_bytes_once_it_has_any() -> None:
     assert shown[1]
 
 
+def test_the_oracle_is_given_more_time_than_others() -> None:
+    limits = [getattr(open_target(t, o), "seconds", 0) for t, o in (
+        ("builtin:oracle", {}), ("builtin:oracle", {"seconds": "3"}), ("py:numpy_caches:Growing", NUMPY)
+    )]  # fmt: skip
+    assert limits == [60, 3, 10]
+
+
 def test_a_trim_that_answers_nonsense_is_an_error() -> None:
     steps = walk(open_target("py:hostile:BadTrim", NUMPY), "full ; decode ; trim 1")
     assert steps[-1].record.outcome == "error"

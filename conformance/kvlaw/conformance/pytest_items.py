@@ -7,8 +7,8 @@
 
 gives ``test_ring[TRIM-4]`` and so on: passed, failed with the clause's failure block, or skipped with the reason (not
 applicable, never exercised), and ``test_ring[verdict]``, which fails unless the verdict is *conformant*. The check is
-made once per process, when the first of its items runs; with xdist use ``--dist loadgroup`` or ``loadfile``, or each
-worker makes it.
+made once, when the first of its items runs, also under pytest-xdist, however it deals out the items
+(``pytest_shared``): the other workers wait for the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,8 @@ from attrs import define, evolve, field
 from kvlaw.spec.clauses import load_clauses
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.result import CheckResult, ClauseResult
 
@@ -51,8 +53,10 @@ def conformance_tests(
     """
     suite = Suite(target, profile, budget, seed, allow_incomplete, dict(mapping or {}), settings)
 
-    def test(kvlaw_run: "Suite", kvlaw_item: str) -> None:
-        kvlaw_run.judge(kvlaw_item)
+    def test(kvlaw_run: "Suite", kvlaw_item: str, request: pytest.FixtureRequest) -> None:
+        from kvlaw.conformance.pytest_shared import place
+
+        kvlaw_run.judge(kvlaw_item, place(request))
 
     test.kvlaw_suite = suite  # type: ignore[attr-defined] # the mark by which the plugin knows the function
     return test
@@ -85,9 +89,9 @@ class Suite:
         """List the ids of the items: the clauses of the profile, and the verdict."""
         return [*load_clauses().of_profile(self.profile), VERDICT]
 
-    def judge(self, item: str) -> None:
-        """Pass, fail or skip one item."""
-        result, opened = self._checked()
+    def judge(self, item: str, at: "Path | None" = None) -> None:
+        """Pass, fail or skip one item; ``at`` is where the result is shared with other processes."""
+        result, opened = self._checked(at)
         if result.interrupted:
             raise KeyboardInterrupt
         if item == VERDICT:
@@ -101,15 +105,18 @@ class Suite:
         if clause.outcome == "fail":
             _fail(clause, result, opened)
 
-    def _checked(self) -> "tuple[CheckResult, Opened]":
+    def _checked(self, at: "Path | None") -> "tuple[CheckResult, Opened]":
         if self._made is None:
-            self._made = self._check()
+            from kvlaw.conformance.pytest_shared import shared
+
+            opened = self._opened()
+            self._made = shared(at, lambda: self._check(opened)), opened
         return self._made
 
-    def _check(self) -> "tuple[CheckResult, Opened]":
-        from kvlaw.conformance.check import Plan, check, probe
+    def _opened(self) -> "Opened":
+        from kvlaw.conformance.check import probe
         from kvlaw.conformance.opening import SettingError, open_any
-        from kvlaw.conformance.subjects.targets import TargetError, arithmetic_is_modelled
+        from kvlaw.conformance.subjects.targets import TargetError
 
         if self.target is None:
             pytest.fail("no target: name one in conformance_tests(...) or with --kvlaw-target", pytrace=False)
@@ -119,10 +126,16 @@ class Suite:
             pytest.fail(f"the target could not be run: {error}", pytrace=False)
         if trouble := probe(opened.subject, opened.kinds, opened.fixed):
             pytest.fail(f"the target could not be run: {opened.name} cannot open {trouble}", pytrace=False)
+        return opened
+
+    def _check(self, opened: "Opened") -> "CheckResult":
+        from kvlaw.conformance.check import Plan, check
+        from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
+
         profile, budget = cast("Any", self.profile), cast("Any", self.budget)
         modelled = arithmetic_is_modelled(opened.subject)
         plan = Plan(opened.name, opened.kinds, profile, budget, self.seed, opened.fixed, modelled)
-        return check(plan, opened.subject), opened
+        return check(plan, opened.subject)
 
     def _verdict(self, result: "CheckResult") -> None:
         """Fail unless the verdict is conformant, or incomplete and that is allowed."""
@@ -130,6 +143,8 @@ class Suite:
         missing = " ".join(r.clause.id for r in result.open if r.clause.level == "MUST")
         if failed:
             pytest.fail(f"violations: {result.target} breaks {failed} (profile {result.profile})", pytrace=False)
+        if result.stopped:
+            pytest.fail(f"incomplete: {result.stopped}", pytrace=False)
         if missing and not self.allow_incomplete:
             pytest.fail(f"incomplete: never exercised within budget {result.budget}: {missing}", pytrace=False)
 

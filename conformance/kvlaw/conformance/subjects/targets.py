@@ -32,6 +32,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 """The options that targets of each scheme take."""
 _FIELDS = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
 
+SECONDS = "10"
+"""How long a call may take, unless said otherwise."""
 CLONES = ("method", "deepcopy", "from_state")
 
 
@@ -112,7 +114,7 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     if scheme == "fault":
         return _fault(name)
     made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
-    return AdapterSubject(made, _seconds(options), text)
+    return AdapterSubject(made, _seconds(options, "60" if text == "builtin:oracle" else SECONDS), text)
 
 
 def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Subject:
@@ -176,8 +178,9 @@ def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
         raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
 
 
-def _seconds(options: Options) -> float:
-    text = options.get("seconds", "10")
+def _seconds(options: Options, usual: str = SECONDS) -> float:
+    """Read the time limit of a call; the oracle, which does not hang, gets more: it attends wide windows slowly."""
+    text = options.get("seconds", usual)
     try:
         seconds = float(text)
     except ValueError:
