@@ -322,6 +322,27 @@ def test_whatever_a_cache_does_is_an_observation(spoil: dict[str, Any], call: An
     assert named in seen.message
 
 
+@pytest.mark.parametrize("n", [1.5, 3, -1])
+def test_a_list_is_asked_for_every_trim(n: float) -> None:
+    """Also for one by no whole number, which only the cache itself can refuse."""
+    asked: list[float] = []
+
+    def trim_layers(caches: list[Any], count: Any) -> int:
+        asked.append(count)
+        raise ValueError(f"trim of {count}")
+
+    subject = opened(spoilt(trim_layers=trim_layers))
+    subject.apply(OpenList(layers=(LayerSpec("full"),), as_="l0"), None, look=True)
+    assert subject.apply(Trim(n=n, on="l0"), None, look=True).refused
+    assert asked == [n]
+
+
+def test_a_list_is_trimmed_without_a_bypass() -> None:
+    subject = opened(spoilt(capabilities=Growing.capabilities | {"bypass"}))
+    subject.apply(OpenList(layers=(LayerSpec("full"),), as_="l0"), None, look=True)
+    assert subject.apply(Trim(n=1, bypass=True, on="l0"), None, look=True).outcome == "unsupported"
+
+
 def test_a_build_that_raises_is_a_refusal_and_sinks_need_the_capability() -> None:
     assert AdapterSubject(spoilt(build=raising(MemoryError()))).open(CONFIG).refused
     assert AdapterSubject(Growing()).open(Config("ring", 4, 1)).outcome == "unsupported"

@@ -295,10 +295,9 @@ class AdapterSubject:
     def _on_list(self, caches: list[Any], call: Call, payload: Payload, look: bool) -> Observation:
         if isinstance(call, Append):
             return self._append_list(caches, call, payload, look)
-        answer = None
         if isinstance(call, Trim):
-            answer = count(self.adapter.trim_layers(caches, call.n)) if type(call.n) is int else None
-        elif isinstance(call, Clone):
+            return self._trim_list(caches, call, look)
+        if isinstance(call, Clone):
             caches = [self.adapter.clone(cache) for cache in caches]
             self.world[call.as_] = HeldList(caches)
         elif isinstance(call, Reset):
@@ -306,7 +305,15 @@ class AdapterSubject:
                 self.adapter.reset(cache)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a list of layers cannot be asked to {call.verb}")
-        return evolve(self._layers(caches, look), answer=answer)
+        return self._layers(caches, look)
+
+    def _trim_list(self, caches: list[Any], call: Trim, look: bool) -> Observation:
+        if call.bypass:
+            raise UnsupportedError("the layers of a list are trimmed without a bypass")
+        answer = self.adapter.trim_layers(caches, call.n)
+        if type(call.n) is not int:
+            return Observation()
+        return evolve(self._layers(caches, look), answer=count(answer))
 
     def _append_list(self, caches: list[Any], call: Append, payload: Payload, look: bool) -> Observation:
         tensors = [self._tensors(payload, call) for _ in caches]
