@@ -83,6 +83,23 @@ class StartWithoutBits(Cache):
         super().__init__(evolve(layer, start=None) if layer.bits is None else layer)
 
 
+@fault("value-bits-without-bits", breaks="PREC-13", profile="layout", trace="full value_bits=4")
+class ValueBitsWithoutBits(Cache):
+    """Bits of values without bits of keys are passed over, and the cache is a dense one."""
+
+    def __init__(self, layer: LayerSpec) -> None:
+        super().__init__(evolve(layer, value_bits=None) if layer.bits is None else layer)
+
+
+@fault("start-below-0", breaks="PREC-13", profile="layout", trace="full bits=4 start=-1")
+class StartBelow0(Cache):
+    """A start below 0 is taken for 0."""
+
+    def __init__(self, layer: LayerSpec) -> None:
+        below = isinstance(layer.start, int) and layer.start < 0
+        super().__init__(evolve(layer, start=0) if below else layer)
+
+
 @fault(
     "moves-the-offset-before-it-raises",
     breaks="PREC-13",
