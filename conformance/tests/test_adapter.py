@@ -300,6 +300,12 @@ def test_a_refused_call_shows_the_state_that_it_left_behind() -> None:
         ({"read_mask": answering(np.ones(1))}, AppendDecode(), "error", "the mask: an array of float64"),
         ({"attend": raising(ValueError("shapes"))}, AppendDecode(), "error", "the output: ValueError: shapes"),
         ({"fetch_dense": answering(None)}, FetchDense(length=1), "error", "None instead of keys and values"),
+        ({"bits": answering("bits")}, AppendDecode(), "error", "the fetched keys: 'bits' instead of an array of bits"),
+        ({"bits": answering(np.array(["a"]))}, AppendDecode(), "error", "an array of <U1 instead of an array of bits"),
+        ({"mask_array": answering(7), "read_mask": answering([1])}, AppendDecode(), "error", "the mask: 7 instead of"),
+        ({"state": answering({1: object()}), "bits": answering(None)}, TakeState(as_="s"), "error", "1: None instead"),
+        ({"show": answering({"offset": 1})}, AppendDecode(), "error", "the state: a dict instead of a StateView"),
+        ({"show": answering(None)}, AppendDecode(), "error", "the state: None instead of a StateView"),
         ({"trim": answering("all")}, Trim(n=0), "error", "'all' is no whole number"),
         ({"trim": answering(0.5)}, Trim(n=0), "error", "0.5 is no whole number"),
         ({"mask": answering("causal")}, MakeMask(length=1, window=2), "unsupported", "window_argument"),
@@ -316,7 +322,9 @@ def test_a_refused_call_shows_the_state_that_it_left_behind() -> None:
     ],
 )
 def test_whatever_a_cache_does_is_an_observation(spoil: dict[str, Any], call: Any, outcome: str, named: str) -> None:
-    subject = opened(spoilt(**spoil))
+    subject = opened()
+    for name, method in spoil.items():
+        setattr(subject.adapter, name, method)
     seen = subject.apply(call, payload(1), look=True)
     assert seen.outcome == outcome
     assert named in seen.message

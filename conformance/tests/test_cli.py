@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +339,11 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "an unknown option": (("try", "ring windows=4 ; decode"), 2, ["windows", "known are"]),
     "an object that nobody made": (("try", "full ; decode on c7"), 2, ["nothing is called 'c7'", "c0"]),
     "a call that makes no sense": (("try", "full ; decode as r ; trim 1 on r"), 2, ["'r' is a read", "trim"]),
+    "a number of thousands of digits": (
+        ("check", "builtin:oracle", "--set", "window=" + "9" * 5000),
+        2,
+        ["window", "is not an integer"],
+    ),
     "a window of 0": (("check", "builtin:oracle", "--set", "window=0"), 2, ["window=0", "at least 1"]),
     "sinks as many as the window": (
         ("check", "builtin:oracle", "--set", "window=4", "--set", "sinks=4"),
@@ -491,6 +498,112 @@ def test_output_that_cannot_be_encoded_is_no_traceback():
     )
     assert run.returncode == 0, run.stderr
     assert "TRIM-4: a trim" in run.stdout
+
+
+SCRIPT = "import sys; from kvlaw.conformance.cli import main; sys.argv[0] = 'kvlaw'; main()"
+
+
+def command(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    options = {"stdout": subprocess.PIPE, **options}
+    run: subprocess.CompletedProcess[str] = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments], stderr=subprocess.PIPE, text=True, check=False, **options
+    )
+    assert "Traceback" not in f"{run.stdout}{run.stderr}"
+    assert "Exception ignored" not in run.stderr
+    return run
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [("--help",), ("try", "full ; decode"), ("spec", "show", "VIS-1")])
+def test_output_that_cannot_be_written_is_told(arguments: tuple[str, ...]):
+    with Path("/dev/full").open("w") as full:
+        run = command(*arguments, stdout=full)
+    assert run.returncode == 3
+    assert "kvlaw cannot go on: [Errno 28] No space left on device" in run.stderr
+
+
+def test_a_working_folder_that_is_gone_is_told(tmp_path: Path):
+    (tmp_path / "gone").mkdir()
+    change = "import os, sys; os.chdir('gone'); os.rmdir('../gone'); sys.argv[0] = 'kvlaw'; "
+    run = subprocess.run(
+        [sys.executable, "-c", change + "from kvlaw.conformance.cli import main; main()", "check", "builtin:oracle"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert "the working folder is not there any more" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    "surroundings",
+    [
+        {"HOME": "/nonexistent", "TMPDIR": "/nonexistent"},
+        {"NO_COLOR": "1", "CI": "true", "TERM": "dumb"},
+        {"COLUMNS": "40"},
+        {"COLUMNS": "0", "LINES": "x"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONWARNINGS": "error"},
+        {"PYTHONOPTIMIZE": "1"},
+    ],
+)
+def test_odd_surroundings_change_no_verdict(surroundings: dict[str, str]):
+    Path("wrong.py").write_text(WRONG)
+    run = command(
+        "check", "wrong:Cache", "--set", "array=numpy", "--budget", "quick",
+        env={**os.environ, **surroundings}, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert run.returncode == 1, run.stderr
+    assert "VIOLATIONS" in run.stdout
+
+
+def test_closed_streams_change_no_verdict():
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        line = f'"{sys.executable}" -c "{SCRIPT}" try "full ; decode -> offset 2" {closed}'
+        run = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+        assert run.returncode == 1
+        assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_planted_faults_need_their_sentences():
+    run = command("faults", env={**os.environ, "PYTHONOPTIMIZE": "2"})
+    assert run.returncode == 2
+    assert "python -OO" in run.stderr
+
+
+SLOW = """
+import time
+from wrong import Cache as Wrong
+
+
+class Cache(Wrong):
+    def update_and_fetch(self, keys, values):
+        open("started", "a").close()
+        time.sleep(0.02)
+        return super().update_and_fetch(keys, values)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("check", "slow:Cache", "--set", "array=numpy", "--budget", "deep"), 1, "interrupted: what was found so far"),
+        (("try", "full ; decode x999", "--target", "slow:Cache", "--set", "array=numpy"), 130, "interrupted"),
+    ],
+)
+def test_the_users_interrupt_shows_what_was_found(arguments: tuple[str, ...], code: int, says: str):
+    Path("wrong.py").write_text(WRONG.replace("== 3", "== 3" if code == 1 else "== 3000"))
+    Path("slow.py").write_text(SLOW)
+    run = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not Path("started").exists() and run.poll() is None:
+        time.sleep(0.05)
+    time.sleep(3)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == code, err
+    assert says in " ".join(f"{out}{err}".split())
+    assert "Traceback" not in out + err
 
 
 def test_a_target_that_answers_differently_each_time_is_told_so():

@@ -83,6 +83,26 @@ def test_a_failure_is_shortened_and_keeps_its_clause():
     assert found.traces == 1  # shortening is no coverage
 
 
+class Drops(ReferenceAdapter):
+    """Says that a list of layers can always trim."""
+
+    def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
+        return True
+
+
+def test_a_trace_that_nobody_can_be_asked_is_no_shorter_form():
+    """Taking the codes from a trace with a list of layers of codes leaves a list that cannot be."""
+    text = "full bits=4 group=32 start=3 ; list full bits=4 group=32 start=2 as l ; window 3 on l ; clone as c"
+    found = session(Drops)
+    found.play(trace(text))
+    (failure,) = found.failures.values()
+    shortest = found.shortest(failure)
+    assert shortest.minimal
+    assert write(shortest.trace).startswith("full bits=4 group=32")
+    unasked = trace("full ; list full bits=4 group=32 start=2 as l ; window 3 on l")
+    assert found.diverges(unasked) is None
+
+
 def test_fixed_fields_survive_shortening():
     found = session(Forgets, fixed=frozenset({"dtype"}))
     found.play(trace("full dtype=f32 heads=1 ; decode x9"))

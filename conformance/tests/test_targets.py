@@ -13,10 +13,13 @@ from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.faults.registry import load_faults
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.subjects import canary
+from kvlaw.conformance.subjects.declared import check_declared
+from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.conformance.subjects.targets import (
     TargetError,
     arithmetic_is_modelled,
     known_targets,
+    open_object,
     open_target,
     target_kinds,
 )
@@ -359,6 +362,43 @@ def test_mlx_lms_quantized_cache_shows_its_bytes_once_it_has_any() -> None:
     shown = [step.record.after.nbytes for step in steps if step.record.after is not None]
     assert shown[0] is None
     assert shown[1]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "says"),
+    [
+        ("capabilities", ["trim"], "capabilities is a list; a frozenset of words is wanted"),
+        ("capabilities", None, "capabilities is None; a frozenset"),
+        ("capabilities", frozenset({"trimm"}), "capabilities has 'trimm'; did you mean 'trim'?; possible are attend"),
+        ("capabilities", property(lambda _: 1 / 0), "ZeroDivisionError"),
+        ("kinds", (), "kinds is (); a tuple is wanted, of full, ring"),
+        ("kinds", "ring", "kinds is 'ring'; a tuple is wanted"),
+        ("kinds", ("square",), "kinds has 'square'; possible are full, ring"),
+        ("policies", ("none",), "policies has 'none'; possible are dense, affine, bf16_first"),
+        ("dtypes", ("f64",), "dtypes has 'f64'; did you mean 'f16'?"),
+        ("code_bits", (7,), "code_bits has 7; possible are 2, 3, 4"),
+        ("code_bits", ([4],), "code_bits has [4]; possible are"),
+        ("kernel_set", "magic", "kernel_set has 'magic'; possible are unfused"),
+        ("computes", "mlz", "computes has 'mlz'; did you mean 'mlx'?"),
+    ],
+)
+def test_what_an_adapter_says_wrongly_of_itself_is_named(attribute: str, value: object, says: str) -> None:
+    adapter = type("Odd", (ReferenceAdapter,), {attribute: value})
+    with pytest.raises(TargetError) as caught:
+        open_object(adapter(), "py:acme:Odd")
+    assert "py:acme:Odd" in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_every_builtin_says_what_it_may() -> None:
+    for name in known_targets():
+        check_declared(open_target(name), name)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e300", "86401", "soon"])
+def test_a_time_limit_that_no_clock_takes_is_refused(seconds: str) -> None:
+    with pytest.raises(TargetError, match=f"seconds={seconds}: the time limit of a call is"):
+        open_target("builtin:oracle", {"seconds": seconds})
 
 
 def test_the_oracle_is_given_more_time_than_others() -> None:

@@ -6,23 +6,30 @@ group of them all.
 """
 
 import sys
-from io import TextIOWrapper
+from contextlib import suppress
+from io import BytesIO, TextIOWrapper
 from typing import Literal
 
 import click
 
-from kvlaw.conformance.cli_options import Commands, console, errors
+from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_targets import check, replay, try_
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def main() -> None:
-    """Run the command line; never show a traceback of ours for bad input, or for output that cannot be encoded."""
+    """Run the command line; never show a traceback of ours for bad input, or for output that cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    cli(prog_name="kvlaw")
+    try:
+        cli(prog_name="kvlaw")
+    except OSError as error:  # a full disk behind stdout, say; click sees to a pipe that was closed
+        with suppress(OSError):
+            errors.print(f"kvlaw cannot go on: {error}", style="red", markup=False, soft_wrap=True)
+        sys.stdout = sys.stderr = TextIOWrapper(BytesIO())  # what is left in their buffers is lost
+        sys.exit(UNUSABLE)
 
 
 @click.group(cls=Commands, context_settings=_CONTEXT)
@@ -38,7 +45,8 @@ def cli() -> None:
       kvlaw spec show TRIM-4
 
     \b
-    Exit codes: 0 conformant, 1 violations, 2 usage, 3 the target could not be run, 4 incomplete.
+    Exit codes: 0 conformant, 1 violations, 2 usage, 3 the target could not be run, 4 incomplete,
+    130 interrupted before there was a result.
     """  # noqa: D301  # click looks for the control character itself
 
 
@@ -50,6 +58,8 @@ for command in (check, try_, replay):
 @click.option("--mutants", is_flag=True, help="Also mutate our own geometry and mask modules (needs MLX).")
 def faults(mutants: bool) -> None:
     """Show that every planted fault is caught, by the clause that it breaks."""
+    if sys.flags.optimize > 1:
+        raise click.UsageError("python -OO strips the sentences that tell the planted faults: run without it")
     from kvlaw.conformance.faults.report import print_report, run_faults
 
     with errors.status("starting") as status:

@@ -1,5 +1,7 @@
 """How the command line names a target: ``--set``, ``--map``; and how it ends when nothing can be run."""
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,8 +12,18 @@ if TYPE_CHECKING:
     from kvlaw.conformance.opening import Opened
 
 UNUSABLE = 3
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+INTERRUPTED = 130
+NARROWEST = 40
+
+
+def _width() -> int | None:
+    """Read the width that COLUMNS asks for, no less than a table needs; None leaves it to the terminal."""
+    asked = os.environ.get("COLUMNS", "")
+    return max(NARROWEST, int(asked[:5])) if asked.isascii() and asked.isdigit() else None
+
+
+console = Console(highlight=False, width=_width())
+errors = Console(stderr=True, highlight=False, width=_width())
 
 
 class UnusableTargetError(click.ClickException):
@@ -43,7 +55,14 @@ class Commands(click.Group):
         from kvlaw.spec.structure import TraceError
 
         try:
+            Path.cwd()  # failures are kept there, modules found there
+        except OSError:
+            raise click.UsageError("the working folder is not there any more: go to another one") from None
+        try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            errors.print("interrupted", style="yellow")
+            ctx.exit(INTERRUPTED)
         except (FaultError, SpecError, TraceError) as error:
             raise UnfitError(str(error)) from error
 
@@ -93,6 +112,10 @@ def chosen_by(settings: tuple[str, ...], mapping: tuple[str, ...]) -> Chosen:
     return Chosen(_pairs(settings, "--set", "window=8"), {name: str(value) for name, value in named.items()})
 
 
+_DIGITS = 4000
+"""Python itself refuses to read integers of more than 4,300 digits."""
+
+
 def _pairs(items: tuple[str, ...], option: str, example: str) -> dict[str, Any]:
     pairs: dict[str, Any] = {}
     for item in items:
@@ -101,9 +124,19 @@ def _pairs(items: tuple[str, ...], option: str, example: str) -> dict[str, Any]:
             raise click.UsageError(f"{option} {item!r}: write NAME=VALUE, as in {option} {example}")
         if name in pairs:
             raise click.UsageError(f"{option} {name} is given twice")
-        number = value.removeprefix("-").isdecimal() and value.isascii()
+        number = value.removeprefix("-").isdecimal() and value.isascii() and len(value) <= _DIGITS
         pairs[name] = int(value) if number else {"true": True, "false": False}.get(value, value)
     return pairs
 
 
-__all__ = ["Chosen", "Commands", "UnusableTargetError", "chosen_by", "console", "errors", "with_target_options"]
+__all__ = [
+    "INTERRUPTED",
+    "UNUSABLE",
+    "Chosen",
+    "Commands",
+    "UnusableTargetError",
+    "chosen_by",
+    "console",
+    "errors",
+    "with_target_options",
+]

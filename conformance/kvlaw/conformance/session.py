@@ -15,7 +15,7 @@ from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.minimise import Minimised, minimise
-from kvlaw.reference.oracle import Profile
+from kvlaw.reference.oracle import Profile, UnknownObjectError
 from kvlaw.spec.calls import Append, Call
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
@@ -106,8 +106,11 @@ class Session:
 
     def diverges(self, trace: Trace) -> tuple[Trace, Divergence] | None:
         """Walk a trace without noting anything; give it cut after the call that diverges, and the divergence."""
-        with within_means():
-            steps = Lockstep(self.subject, self.profile, self.clauses).run(trace)
+        try:
+            with within_means():
+                steps = Lockstep(self.subject, self.profile, self.clauses).run(trace)
+        except UnknownObjectError:  # a call that nobody can be asked: no shorter form of a failure
+            return None
         if not steps[-1].divergences:
             return None
         return Trace(trace.config, trace.calls[: len(steps) - 1]), steps[-1].divergences[0]

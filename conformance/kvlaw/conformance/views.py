@@ -4,7 +4,7 @@ Everything is asked through ``guard.show``: what cannot be shown, or cannot be w
 keys and values, another dtype, a mask that is none), is a ``ShowingError`` that names it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, cast
 
@@ -101,14 +101,18 @@ class Views:
         said = show(what, self.adapter.dtype_of, array)
         if said is not None and said != self.adapter.config.dtype:
             raise ShowingError(f"{what}: {said} instead of {self.adapter.config.dtype}")
-        return show(what, self.adapter.bits, array)
+        return self.bits(what, array)
+
+    def bits(self, what: str, array: Any) -> npt.NDArray[Any]:
+        """Copy the bits of an array."""
+        return show(what, _array, self.adapter.bits, array)
 
     def columns(self, what: str, part: Any) -> Bits:
         """Show columns: tensors, or codes as words, scales and biases."""
         if not self.is_codes(part):
             return self.tensor(what, part)
         words, scales, biases = part
-        return join_codes(show(what, self.adapter.bits, words), self.tensor(what, scales), self.tensor(what, biases))
+        return join_codes(self.bits(what, words), self.tensor(what, scales), self.tensor(what, biases))
 
     def is_codes(self, part: Any) -> bool:
         """Tell whether columns came as codes: words, scales and biases, from an adapter that has such."""
@@ -123,19 +127,22 @@ class Views:
             if mask != "causal":
                 raise ShowingError(f"the mask: {mask!r} is no mask; the only word is 'causal'")
             return MaskView("causal")
-        array = show("the mask", self.adapter.mask_array, mask)
+        array = show("the mask", _array, self.adapter.mask_array, mask)
         if array.dtype != np.bool_:
             raise ShowingError(f"the mask: an array of {array.dtype}, not of bool")
         return MaskView("array", array)
 
     def state(self, cache: Any) -> StateView:
         """Show a cache's state."""
-        return show("the state", self.adapter.show, cache)
+        state: Any = show("the state", self.adapter.show, cache)
+        if not isinstance(state, StateView):
+            raise ShowingError(f"the state: {_named(state)} instead of a StateView")
+        return state
 
     def arrays(self, arrays: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Copy handed-out arrays."""
         return {
-            name: np.array(array) if isinstance(array, int | float) else show(name, self.adapter.bits, array)
+            str(name): np.array(array) if isinstance(array, int | float) else self.bits(str(name), array)
             for name, array in arrays.items()
         }
 
@@ -161,6 +168,17 @@ class Views:
             can_trim=None if None in flags else tuple(bool(flag) for flag in flags),
             max_append=show("max_append of the list", self.adapter.max_append_layers, caches),
         )
+
+
+def _array(get: Callable[[Any], Any], given: Any) -> npt.NDArray[Any]:
+    """Check that what is shown of an array is an array of numbers."""
+    shown: Any = get(given)
+    if not isinstance(shown, np.ndarray):
+        raise NonsenseError(f"{_named(shown)} instead of an array of bits")
+    array = cast("npt.NDArray[Any]", shown)
+    if array.dtype.kind in "OSUMm":
+        raise NonsenseError(f"an array of {array.dtype} instead of an array of bits")
+    return array
 
 
 def pair(answer: Any) -> tuple[Any, Any]:

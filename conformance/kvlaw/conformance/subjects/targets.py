@@ -16,6 +16,7 @@ from attrs import frozen
 from kvlaw.conformance.adapter import Adapter, AdapterSubject
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
+from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, Config, Kind, Policy
@@ -34,6 +35,7 @@ _FIELDS = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
 
 SECONDS = "10"
 """How long a call may take, unless said otherwise."""
+MOST_SECONDS = 86_400
 CLONES = ("method", "deepcopy", "from_state")
 
 
@@ -120,12 +122,16 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
 def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Subject:
     """Make the subject of an object: a subject itself, an ``Adapter``, a cache class or a factory of caches."""
     if callable(getattr(found, "apply", None)) and callable(getattr(found, "open", None)):
-        return found() if isinstance(found, type) else found
+        with _told(name):
+            subject: Subject = found() if isinstance(found, type) else found
+            check_declared(subject, name)
+        return subject
     _check("py", options, mapping)
     from kvlaw.conformance.subjects.python import adapt
 
     with _told(name):
         made = adapt(found, name.removeprefix("py:"), options, mapping)
+        check_declared(made, name)
     return AdapterSubject(made, _seconds(options), name)
 
 
@@ -185,8 +191,8 @@ def _seconds(options: Options, usual: str = SECONDS) -> float:
         seconds = float(text)
     except ValueError:
         raise TargetError(f"seconds={text}: the time limit of a call is a number of seconds") from None
-    if not 0 < seconds < float("inf"):
-        raise TargetError(f"seconds={text}: the time limit of a call is above 0")
+    if not 0 < seconds <= MOST_SECONDS:
+        raise TargetError(f"seconds={text}: the time limit of a call is above 0, and at most {MOST_SECONDS:,} (a day)")
     return seconds
 
 
@@ -223,7 +229,9 @@ def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
     from kvlaw.conformance.subjects.python import adapter
 
     with _told(f"py:{name}"):
-        return adapter(name, options, mapping)
+        made = adapter(name, options, mapping)
+        check_declared(made, f"py:{name}")
+        return made
 
 
 @contextmanager
