@@ -616,6 +616,14 @@ def test_a_target_that_answers_differently_each_time_is_told_so():
     assert "not when the trace was run again" in flat(found)
 
 
+def test_a_call_that_a_target_does_not_have_is_told():
+    found = kvlaw("try", "full bits=4 ; decode", "--target", "builtin:mlx_lm.KVCache")
+    assert "not asked further: the target is checked with dense storage" in found.output
+    Path("wrong.py").write_text(WRONG)
+    found = kvlaw("try", "full ; decode ; trim 1", "--target", "wrong:Cache", "--set", "array=numpy")
+    assert "not asked further: the target lacks trim" in found.output
+
+
 def test_others_caches_are_tried_by_the_core_clauses():
     trace = ("try", "ring window=4 ; trim 5", "--target", "builtin:mlx_lm.RotatingKVCache")
     assert kvlaw(*trace, "--profile", "layout").exit_code == 1

@@ -234,10 +234,12 @@ def test_a_target_that_is_not_there_is_no_error_of_collection(vendor: Any):
     result.stdout.fnmatch_lines(["*the target could not be run: no module 'nowhere'*"])
 
 
-def test_a_profile_that_there_is_not_is_an_error_of_collection_without_a_traceback(vendor: Any):
+def test_a_profile_or_budget_that_there_is_not_is_an_error_of_collection_without_a_traceback(vendor: Any):
     result = vendor(suite("Ring", ", profile='strict'"))
     assert result.ret == 2
     result.stdout.fnmatch_lines(["*kvlaw: unknown profile 'strict'; known are core, layout*"])
+    budget = vendor(suite("Ring").replace("quick", "huge"))
+    budget.stdout.fnmatch_lines(["*kvlaw: unknown budget 'huge'; known are quick, ci, deep*"])
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*pytest_plugin.py*")
 

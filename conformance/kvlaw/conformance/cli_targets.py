@@ -241,6 +241,9 @@ def _show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
     from kvlaw.spec.clauses import load_clauses
 
     console.print(step_table(trace, steps, target=f"{target} shows"))
+    if steps[-1].record.outcome == "unsupported":
+        line = f"not asked further: {steps[-1].message}"
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
     divergence = first_divergence(steps)
     if divergence is not None:
         title = load_clauses()[divergence.clause].title

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kvlaw.conformance.result import CheckResult, ClauseResult
 
 VERDICT = "verdict"
+BUDGETS = ("quick", "ci", "deep")
 _WIDTH = 110
 
 
@@ -86,7 +87,9 @@ class Suite:
         return self._variants.setdefault(tuple(given.items()), evolve(self, **given))
 
     def items(self) -> list[str]:
-        """List the ids of the items: the clauses of the profile, and the verdict."""
+        """List the ids of the items: the clauses of the profile, and the verdict; raise ``ValueError`` without such."""
+        if self.budget not in BUDGETS:
+            raise ValueError(f"unknown budget {self.budget!r}; known are {', '.join(BUDGETS)}")
         return [*load_clauses().of_profile(self.profile), VERDICT]
 
     def judge(self, item: str, at: "Path | None" = None) -> None:
