@@ -270,14 +270,15 @@ def test_the_check_of_the_specification_says_itself_what_cannot_be_read(monkeypa
 def test_a_planted_fault_that_cannot_be_one_is_told(
     arguments: tuple[str, ...], trace: str, says: str, monkeypatch: pytest.MonkeyPatch
 ):
-    def load() -> Any:
-        for _ in range(2):
-            registry.fault("twice", breaks="POS-1", trace=trace)(Cache)
+    def load(_module: str) -> None:
+        registry.fault("twice", breaks="POS-1", trace=trace)(Cache)
 
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(registry, "load_faults", load)
+    monkeypatch.setattr(registry, "import_module", load)
     gate.collect.cache_clear()
+    registry.load_faults.cache_clear()
     found = kvlaw(*arguments)
+    registry.load_faults.cache_clear()
     assert found.exit_code == 3
     assert says in flat(found)
 
