@@ -1,8 +1,8 @@
 """The command line: ``kvlaw check``, ``try``, ``replay``, ``faults``, ``prove``, ``arithmetic``, ``bench``, ``spec``.
 
 Every command imports what it needs when it runs, so that a vendor without MLX can check a cache of their own.
-``cli_targets`` has the commands that take a target, ``cli_options`` their options; this module has the others, and the
-group of them all.
+``cli_targets`` and ``cli_replay`` have the commands that take a target, ``cli_options`` their options;
+this module has the others, and the group of them all.
 """
 
 import sys
@@ -13,7 +13,8 @@ from typing import Literal
 import click
 
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
-from kvlaw.conformance.cli_targets import check, replay, try_
+from kvlaw.conformance.cli_replay import replay
+from kvlaw.conformance.cli_targets import check, try_
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 

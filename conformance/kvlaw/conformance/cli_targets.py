@@ -1,4 +1,4 @@
-"""The commands that take a target: ``kvlaw check``, ``try`` and ``replay``.
+"""The commands that take a target: ``kvlaw check`` and ``kvlaw try``.
 
 Bad input is a usage error (exit code 2) or a target that could not be run (3), told in one message that names the thing
 and the way out.
@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.result import CheckResult
-    from kvlaw.conformance.store import Stored
     from kvlaw.reference.oracle import Profile
 
 FAILS = 1
@@ -204,9 +202,9 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
         raise click.UsageError(problem)
     opened = chosen.open(target)
     own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
-    steps = _walk(opened, written.trace, profile or own)
+    steps = walk_or_end(opened, written.trace, profile or own)
     broken = unkept(written, steps)
-    _show_steps(written.trace, steps, opened.name.split()[0])
+    show_steps(written.trace, steps, opened.name.split()[0])
     for claim in broken:
         line = f"claim not kept: {claim.call} -> {claim.claimed}; seen: {claim.seen}"
         console.print(line, style="red", markup=False, soft_wrap=True)
@@ -216,7 +214,7 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
     sys.exit(1 if broken or any(s.divergences for s in steps) else 0)
 
 
-def _walk(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
+def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
     """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
     from kvlaw.conformance.check import replay as walk
     from kvlaw.conformance.session import StoppedError
@@ -236,7 +234,8 @@ def _walk(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ..
         ) from None
 
 
-def _show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
+def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
+    """Print a walk as a table, and which clause it breaks."""
     from kvlaw.conformance.reports.steps import first_divergence, step_table
     from kvlaw.spec.clauses import load_clauses
 
@@ -250,80 +249,4 @@ def _show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
         console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
 
 
-@click.command()
-@click.argument("names", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="Replay every stored failure.")
-@click.option("--target", help="Replay on this target instead of the one that is stored.")
-@click.option(
-    "--profile",
-    type=click.Choice(["core", "layout"]),
-    show_default="the one that is stored, else core",
-    help="The clauses that count, as for kvlaw check.",
-)
-@with_target_options
-def replay(**arguments: Any) -> None:
-    """Replay stored failures, by file or id (the block of a failure names it).
-
-    \b
-    Each is replayed, whatever becomes of the others. The exit code is the highest of
-      0 it keeps the law now    1 it fails still    2 its file cannot be read    3 its target could not be run
-    """  # noqa: D301  # click looks for the control character itself
-    settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
-    _replay(**arguments, chosen=chosen_by(settings, mapping))
-
-
-def _replay(
-    *, names: tuple[str, ...], all_: bool, target: str | None, profile: "Profile | None", chosen: Chosen
-) -> None:
-    from kvlaw.conformance.store import all_stored
-
-    named = [*map(str, all_stored()), *names] if all_ else list(names)
-    if not named:
-        raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
-    other = chosen.open(target) if target else None
-    codes = [_replayed(name, other, profile, chosen) for name in dict.fromkeys(named)]
-    failing, broken = codes.count(FAILS), sum(code > FAILS for code in codes)
-    told = f"{failing} of {len(codes)} {'fails' if failing == 1 else 'fail'}"
-    console.print(told + (f", {broken} could not be replayed" if broken else ""))
-    sys.exit(max(codes))
-
-
-def _replayed(name: str, other: "Opened | None", profile: "Profile | None", chosen: Chosen) -> int:
-    """Replay one failure and show it; give its exit code."""
-    from kvlaw.conformance.store import find, load
-
-    try:
-        item = load(find(name))
-        opened = other or _opened_again(item, chosen)
-        steps = _walk(opened, item.trace, profile or item.profile or "core")
-    except TraceError as error:
-        return _told(name, click.UsageError(str(error)))
-    except click.ClickException as error:
-        return _told(name, error)
-    console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
-    _show_steps(item.trace, steps, "the target")
-    return FAILS if any(s.divergences for s in steps) else 0
-
-
-def _told(name: str, error: click.ClickException) -> int:
-    """Say why one failure is not replayed."""
-    about = Path(name).stem if name not in error.message else ""
-    unusable = isinstance(error, UnusableTargetError)
-    lines = [about, "the target could not be run" if unusable else "", error.message]
-    errors.print(": ".join(line for line in lines if line), style="red", markup=False, soft_wrap=True)
-    return error.exit_code
-
-
-def _opened_again(item: "Stored", chosen: Chosen) -> "Opened":
-    """Open the target of a stored failure, made as it was then; options that are given win."""
-    if not item.words:
-        raise click.UsageError(f"{item.id}: the file names no target; use --target")
-    name, *words = item.words
-    then = chosen_by(
-        tuple(word for option, word in pairwise(words) if option == "--set"),
-        tuple(word for option, word in pairwise(words) if option == "--map"),
-    )
-    return Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
-
-
-__all__ = ["check", "replay", "try_"]
+__all__ = ["FAILS", "check", "show_steps", "try_", "walk_or_end"]
