@@ -136,7 +136,7 @@ LEVEL = "level: MUST · since: 1.0 · applies: ring · needs: trim, can_trim"
         (LEVEL, "level: MUST · since: 1.0 · since: 1.0 · applies: ring", 6, "'since' is given twice"),
         (LEVEL, "level: MUST · since: 1.0 · applies: ring · colour: red", 6, "cannot read 'colour: red'"),
         ("A ring refuses.\nIt changes nothing.", "", 5, "TRIM-4 says nothing"),
-        ("```law step", "```law stop", 11, "unknown scope of a law 'stop'; known are step, trace, pair"),
+        ("```law step", "```law stop", 11, "unknown scope of a law 'stop'; known are step, group, trace, pair"),
         ("```law step", "```python", 11, "unknown block 'python'"),
         ("when: call.is_trim and", "if: call.is_trim and", 12, "cannot read 'if: call.is_trim and'"),
         ("then: result.refused", "when: result.refused", 14, "cannot read 'when: result.refused'"),

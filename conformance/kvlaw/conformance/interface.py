@@ -20,7 +20,7 @@ import numpy.typing as npt
 from kvlaw.conformance.decode import NonsenseError
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import AppendName, Phase
-from kvlaw.spec.config import CODE_BITS, DTYPES, KINDS, Config, DType, Kind, LayerSpec, Policy
+from kvlaw.spec.config import CODE_BITS, DTYPES, SERIAL_KINDS, Config, DType, Kind, LayerSpec, Policy
 from kvlaw.spec.observations import Bits, StateView, Unbounded
 
 Tensors = list[tuple[Any, Any]]
@@ -52,7 +52,7 @@ class Adapter:
     """
 
     capabilities: frozenset[str] = frozenset()
-    kinds: tuple[Kind, ...] = KINDS
+    kinds: tuple[Kind, ...] = SERIAL_KINDS
     policies: tuple[Policy, ...] = ("dense",)
     code_bits: tuple[int, ...] = CODE_BITS
     dtypes: tuple[DType, ...] = DTYPES

@@ -15,7 +15,7 @@ import attrs
 from attrs import frozen
 
 from kvlaw.conformance.limits import config_too_large
-from kvlaw.spec.config import KINDS, Config, Kind
+from kvlaw.spec.config import KINDS, SERIAL_KINDS, Config, Kind
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.structure import TraceError, load
 
@@ -92,7 +92,7 @@ def _subject(
     if isinstance(target, str):
         return open_target(named, options, mapping), target_kinds(named, options, mapping)
     subject = open_object(target, named, options, mapping)
-    return subject, getattr(subject, "kinds", KINDS)
+    return subject, getattr(subject, "kinds", SERIAL_KINDS)
 
 
 def _fitting(named: str, kinds: tuple[Kind, ...], kind: Kind | None, fixed: Mapping[str, Any]) -> tuple[Kind, ...]:

@@ -204,6 +204,91 @@ class OpenList(BaseCall):
     as_: str = field(validator=_is_name, metadata=_SCHEMA)
 
 
+@frozen(kw_only=True)
+class MakeCache(BaseCall):
+    """Make an empty serial cache of the layer of a group (ROWS-3)."""
+
+    verb: ClassVar[str] = "cache"
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class Merge(BaseCall):
+    """Make a new group of the rows of groups and caches, in the order of ``sources``; these stay as they are."""
+
+    verb: ClassVar[str] = "merge"
+    sources: tuple[str, ...] = field(validator=validators.deep_iterable(_is_name))
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class Extract(BaseCall):
+    """Make a serial cache of one row's raw storage."""
+
+    verb: ClassVar[str] = "extract"
+    row: int
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class HandBack(BaseCall):
+    """Make a serial cache of one row, with the policy of its group."""
+
+    verb: ClassVar[str] = "hand_back"
+    row: int
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class Filter(BaseCall):
+    """Keep these rows, in this order."""
+
+    verb: ClassVar[str] = "filter"
+    rows: tuple[int, ...]
+
+
+@frozen(kw_only=True)
+class Prepare(BaseCall):
+    """Announce the padding of a prefill, one number per row: columns before it (``left``) and behind it (``right``).
+
+    ``lengths`` counts the columns before the right padding, left padding included.
+    """
+
+    verb: ClassVar[str] = "prepare"
+    left: tuple[int, ...] | None = None
+    lengths: tuple[int, ...] | None = None
+    right: tuple[int, ...] | None = None
+
+
+@frozen(kw_only=True)
+class Finalize(BaseCall):
+    """End a padded prefill: take off the right padding that was appended."""
+
+    verb: ClassVar[str] = "finalize"
+
+
+@frozen(kw_only=True)
+class BeginPrefill(BaseCall):
+    """Open the bracket in which appends change no row's storage."""
+
+    verb: ClassVar[str] = "begin_prefill"
+
+
+@frozen(kw_only=True)
+class CommitPrefill(BaseCall):
+    """Settle the rows whose prefill is complete."""
+
+    verb: ClassVar[str] = "commit_prefill"
+    rows: tuple[int, ...]
+
+
+@frozen(kw_only=True)
+class EndPrefill(BaseCall):
+    """Close the bracket."""
+
+    verb: ClassVar[str] = "end_prefill"
+
+
 Call: TypeAlias = (
     AppendDecode
     | AppendWindow
@@ -218,6 +303,16 @@ Call: TypeAlias = (
     | Reset
     | Drop
     | OpenList
+    | MakeCache
+    | Merge
+    | Extract
+    | HandBack
+    | Filter
+    | Prepare
+    | Finalize
+    | BeginPrefill
+    | CommitPrefill
+    | EndPrefill
 )
 CALLS: dict[str, type[Call]] = {
     kind.verb: kind
@@ -235,6 +330,16 @@ CALLS: dict[str, type[Call]] = {
         Reset,
         Drop,
         OpenList,
+        MakeCache,
+        Merge,
+        Extract,
+        HandBack,
+        Filter,
+        Prepare,
+        Finalize,
+        BeginPrefill,
+        CommitPrefill,
+        EndPrefill,
     )
 }
 """Verb (the ``call`` field in JSON, the first word in text) to its class."""

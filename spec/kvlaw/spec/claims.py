@@ -7,6 +7,8 @@
 Claims are joined by ``and``.  Tokens are written ``t4``, runs ``t4..t9``, a spare column ``_``, no token at all
 ``nothing``; the sets of several queries are parted by ``|``.  On a list of layers, ``layer 1 sees t3..t6`` speaks of
 one layer; without it a claim speaks of every layer, and ``can_trim`` and ``max_append`` of the list as a whole.
+On a group ``row 1 sees t3..t6`` speaks of one row; without it ``sees``, ``order``, ``fetches``, ``holds``, ``form``,
+``offset``, ``size`` and ``floor`` speak of every row, the others (and ``rows 2``, their number) of the group.
 """
 
 import re
@@ -20,7 +22,7 @@ from kvlaw.spec.structure import TraceError
 MOST = 1_000_000
 """The most tokens, counts or repetitions that one range may write out."""
 
-NUMBERS = ("offset", "columns", "size", "nbytes", "write_index", "bytes_per_token", "floor")
+NUMBERS = ("rows", "offset", "columns", "size", "nbytes", "write_index", "bytes_per_token", "floor")
 MASKS = ("none", "causal", "array")
 WORDS = ("identity", "storage", "form")
 OF_QUERIES = ("sees", "order")
@@ -37,12 +39,13 @@ class Claim:
 
     ``value`` is a number for ``answer`` and the numbers, a word for mask, identity and storage, a tuple of ids for
     ``fetches`` and ``holds``, of counts for ``can_trim``, of one tuple of ids per query for ``sees`` and ``order``,
-    else None. ``layer`` is the layer of a list that it speaks of, None for all.
+    else None. ``layer`` is the layer of a list that it speaks of, ``row`` the row of a group, None for all.
     """
 
     what: str
     value: Any = None
     layer: int | None = None
+    row: int | None = None
 
 
 def parse_claims(text: str) -> tuple[Claim, ...]:
@@ -51,11 +54,12 @@ def parse_claims(text: str) -> tuple[Claim, ...]:
 
 
 def _parse_claim(text: str) -> Claim:
-    if match := re.fullmatch(r"layer\s+(\d{1,18})\s+(.+)", text):
-        claim = _parse_claim(match[2])
-        if claim.what in OF_CALLS or claim.layer is not None:
-            raise TraceError(f"{text!r}: a layer shows what it sees or holds; {match[2]!r} is no such claim")
-        return evolve(claim, layer=int(match[1]))
+    if match := re.fullmatch(r"(layer|row)\s+(\d{1,18})\s+(.+)", text):
+        claim = _parse_claim(match[3])
+        if claim.what in (*OF_CALLS, "rows") or claim.layer is not None or claim.row is not None:
+            raise TraceError(f"{text!r}: a {match[1]} shows what it sees or holds; {match[3]!r} is no such claim")
+        number = int(match[2])
+        return evolve(claim, layer=number) if match[1] == "layer" else evolve(claim, row=number)
     if text in ("refused", "ok"):
         return Claim(text)
     if re.fullmatch(r"-?\d{1,18}", text):
@@ -88,7 +92,7 @@ def _counts(text: str, claim: str) -> tuple[int, ...]:
 
 
 def _number(text: str, claim: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text):
+    if not re.fullmatch(r"-?\d{1,18}", text):
         raise TraceError(f"{claim!r}: {text!r} is no number")
     return int(text)
 
@@ -176,6 +180,8 @@ def write_claims(claims: Sequence[Claim]) -> str:
 def _write_claim(claim: Claim) -> str:
     if claim.layer is not None:
         return f"layer {claim.layer} {_write_claim(evolve(claim, layer=None))}"
+    if claim.row is not None:
+        return f"row {claim.row} {_write_claim(evolve(claim, row=None))}"
     match claim.what:
         case "refused" | "ok":
             return claim.what

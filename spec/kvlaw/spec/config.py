@@ -6,15 +6,18 @@ itself a question of the specification (RING-14, ERR-6).  ``Config.problem`` nam
 
 from typing import Literal, get_args
 
-from attrs import field, frozen, validators
+from attrs import evolve, field, frozen, validators
 
 DType = Literal["bf16", "f16", "f32"]
-Kind = Literal["full", "ring"]
+Kind = Literal["full", "ring", "full_rows", "ring_rows"]
 Look = Literal["every", "last"]
 StampName = Literal["code", "random"]
 
 DTYPES: tuple[DType, ...] = get_args(DType)
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SERIAL_KINDS: tuple[Kind, ...] = ("full", "ring")
+ROW_KINDS: tuple[Kind, ...] = ("full_rows", "ring_rows")
+"""The kinds of a group: rows of their own that share one geometry."""
 ITEM_SIZE: dict[str, int] = {"bf16": 2, "f16": 2, "f32": 4}
 CODE_BITS = (2, 3, 4, 5, 6, 8)
 GROUPS = (32, 64, 128)
@@ -61,10 +64,32 @@ class LayerSpec:
         return f"start is a number of positions from 0 on, or never, not {self.start}" if negative else None
 
     @property
+    def is_rows(self) -> bool:
+        """Say whether it is a group of rows."""
+        return self.kind in ROW_KINDS
+
+    @property
+    def grows(self) -> bool:
+        """Say whether it grows for ever, rather than keeping a window."""
+        return self.kind in ("full", "full_rows")
+
+    @property
+    def serial(self) -> "LayerSpec":
+        """The same layer as a cache of one sequence."""
+        return evolve(self, kind="full" if self.grows else "ring")
+
+    @property
+    def grouped(self) -> "LayerSpec":
+        """The same layer as a group of rows."""
+        return evolve(self, kind="full_rows" if self.grows else "ring_rows")
+
+    @property
     def ring_problem(self) -> str | None:
         """Say why such a kind, window and sinks cannot be had, or None (ERR-6)."""
-        if self.kind == "full":
+        if self.grows:
             return "a growing cache takes no window and no sinks" if self.window is not None or self.sinks else None
+        if self.is_rows and self.sinks:
+            return "the rows of a group pin no sinks"
         if self.window is None or self.window < 1:
             return f"a ring needs a window of at least 1, not {self.window}"
         if not 0 <= self.sinks < self.window:
@@ -92,7 +117,7 @@ class LayerSpec:
     @property
     def identity(self) -> str:
         """The identity that a cache of this layer reports (ID-1)."""
-        parts = [] if self.kind == "full" else [f"window={self.window}", f"sinks={self.sinks}"]
+        parts = [] if self.grows else [f"window={self.window}", f"sinks={self.sinks}"]
         if self.bits is not None:
             parts.append(f"bits={self.bits}")
             parts += [f"value_bits={self.value_bits}"] if self.value_bits not in (None, self.bits) else []
@@ -112,9 +137,14 @@ class Config(LayerSpec):
     Keys are ``[batch, kv_heads, L, head_dim]``, values ``[batch, kv_heads, L, value_dim]``, queries
     ``[batch, kv_heads * groups, L, head_dim]``.  ``look="last"`` evaluates nothing until the end of the trace, so that
     lazy and aliasing faults show; ``poison`` overwrites the caller's arrays after every append (OWN-8).
+
+    A group opens with ``rows`` empty rows (2 if it does not say); each row is one sequence, so that ``batch`` is 1.
     """
 
     dtype: DType = field(default="bf16", validator=validators.in_(DTYPES))
+    rows: int | None = field(
+        default=None, validator=validators.optional(validators.ge(0)), metadata={"schema": {"minimum": 0}}
+    )
     batch: int = _at_least(1, default=1)
     kv_heads: int = _at_least(1, default=2)
     groups: int = _at_least(1, default=2)
@@ -124,6 +154,23 @@ class Config(LayerSpec):
     look: Look = field(default="every", validator=validators.in_(get_args(Look)))
     poison: bool = False
     seed: int = 0
+
+    @property
+    def problem(self) -> str | None:
+        """Say why such an opening cannot be had, or None (RING-14, ERR-6, PREC-13)."""
+        return self.ring_problem or self.rows_problem or self.policy_problem
+
+    @property
+    def rows_problem(self) -> str | None:
+        """Say why so many rows or sequences cannot be had, or None (ERR-6)."""
+        if not self.is_rows:
+            return "only a group takes rows" if self.rows is not None else None
+        return f"a group has one sequence in a row: batch 1, not {self.batch}" if self.batch != 1 else None
+
+    @property
+    def row_count(self) -> int:
+        """Rows with which a group opens."""
+        return 2 if self.rows is None else self.rows
 
     @property
     def layer(self) -> LayerSpec:

@@ -61,6 +61,14 @@ CAPABILITIES: dict[str, str] = {
     "max_append": "it says how many positions make it due: an append of that many converts, of one fewer does not",
     "known": "it appends decided tokens, each attended with one-query arithmetic",
     "list_appends": "an append to a list of layers reaches all of them or none",
+    "rows": "it keeps several rows, each a sequence of its own, in a group",
+    "merge": "it makes a group of groups and caches",
+    "extract": "it makes a cache of one row of a group",
+    "hand_back": "it makes a cache of one row that goes on by the policy of its group",
+    "filter": "it keeps some rows of a group, in an order of the caller's",
+    "padding": "it takes a prefill with padding behind the shorter rows, and is told when that ends",
+    "left_padding": "it takes a prefill with padding before the shorter rows",
+    "bracket": "it takes a prefill in several appends in which no row changes its storage",
     "lists": "a list of layers can be trimmed, cloned and asked as one",
 }
 """Every capability, and what a subject that has it does."""

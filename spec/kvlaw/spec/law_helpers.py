@@ -6,6 +6,7 @@ A helper that meets an unobserved value raises ``Unobserved``: the law then does
 from collections.abc import Callable
 from typing import Any
 
+from kvlaw.spec.config import Config
 from kvlaw.spec.records import ReadRecord, Tokens, Unobserved, compared, same
 
 
@@ -60,6 +61,16 @@ def all_see(read: ReadRecord | None, live: Tokens, offset: int, window: int | No
     return all(set(ids) == window_of(live, offset + q, window, sinks) for _, q, ids in queries(read))
 
 
+def own(read: ReadRecord | None, live: Tokens) -> bool:
+    """Tell whether every query sees only tokens of its own sequence: no neighbour's, no padding, nothing dropped."""
+    return all(set(ids) <= set(live) for _, _, ids in queries(read))
+
+
+def due(config: Config, offset: int) -> bool:
+    """Tell whether half precision that stands at ``offset`` is to become codes by the policy of ``config``."""
+    return isinstance(config.start, int) and offset >= config.start and offset > 0
+
+
 def narrower(window: int | None, argument: int | None) -> int | None:
     """Combine a cache's window and a window argument: the smaller one counts, None bounds nothing."""
     bounds = [w for w in (window, argument) if w is not None]
@@ -74,6 +85,8 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "newest": newest,
     "window_of": window_of,
     "all_see": all_see,
+    "own": own,
+    "due": due,
     "narrower": narrower,
 }
 """The helpers by the names that laws use."""

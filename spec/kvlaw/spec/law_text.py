@@ -15,7 +15,7 @@ from kvlaw.spec.calls import CALLS, BaseCall
 from kvlaw.spec.config import Config
 from kvlaw.spec.records import CacheRecord, ReadRecord, Record, Run, observed
 
-Scope = Literal["step", "trace", "pair"]
+Scope = Literal["step", "group", "trace", "pair"]
 
 
 class LawError(ValueError):
@@ -41,6 +41,7 @@ NAMES: dict[Scope, dict[str, type | None]] = {
         "read": ReadRecord,
         **dict.fromkeys(("o", "L", "live", "live_before")),
     },
+    "group": {**_BASE, **_STATES, "call": BaseCall, "result": Record, "rows": Steps},
     "trace": {**_BASE, "first": Record, "second": Record, "between": Steps, "run": Run},
     "pair": {**_BASE, "one": Run, "other": Run},
 }
@@ -52,6 +53,7 @@ _LEADS_TO: dict[tuple[type, str], type] = {
     (Record, "before"): CacheRecord,
     (Record, "after"): CacheRecord,
     (Record, "layers"): Steps,
+    (Record, "rows"): Steps,
     (Run, "config"): Config,
     (Run, "steps"): Steps,
     (Run, "of"): Run,

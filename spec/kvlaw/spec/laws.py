@@ -5,7 +5,10 @@ A law has a ``when`` and a ``then``, both Python expressions over the names of i
 * ``step``: ``config``, ``W`` (None for a growing cache), ``s``, ``call``, ``before``, ``after``, ``result`` (the
   record: ``.ok .refused .answer .read .mask``), ``read`` (its read, or None), ``o`` (offset before, by the answers
   given), ``L`` (positions appended), ``live``/``live_before`` (ids by position); the opening of the run is a step
-  as well, with ``call is None``;
+  as well, with ``call is None``; of a call on a group every row is a step of its own, where ``L`` counts the real
+  tokens that the row got and ``read`` has the queries of these alone;
+* ``group``: ``config``, ``W``, ``s``, ``call``, ``before``, ``after``, ``result`` of a call on a group, and ``rows``
+  (the steps of its rows, in order);
 * ``trace``: ``config``, ``W``, ``s``, ``first`` and ``second`` (two steps of one run, first earlier), ``between``
   (the steps strictly between them) and ``run``;
 * ``pair``: ``config``, ``W``, ``s``, ``one`` and ``other`` (two runs).  A pair law names how the second run is made
@@ -77,7 +80,10 @@ class Law:
         found: Iterator[tuple[int, bool | None]] = iter(())
         if self.scope == "step":
             opening = (-1, Record(None, run.opened))
-            found = ((i, self.holds(step_names(run, step))) for i, step in (opening, *enumerate(run.steps)))
+            steps = ((i, one) for i, step in (opening, *enumerate(run.steps)) for one in (step.rows or (step,)))
+            found = ((i, self.holds(step_names(run, step))) for i, step in steps if not step.group)
+        elif self.scope == "group":
+            found = ((i, self.holds(group_names(run, step))) for i, step in enumerate(run.steps) if step.group)
         elif self.scope == "trace":
             found = self._over_moments(run)
         yield from ((index, verdict) for index, verdict in found if verdict is not None)
@@ -107,10 +113,16 @@ def step_names(run: Run, step: Record) -> dict[str, Any]:
         "result": step,
         "read": step.read,
         "o": len(step.live_before),
-        "L": 0 if step.call is None else step.call.appends,
+        "L": len(step.real) if step.real is not None else 0 if step.call is None else step.call.appends,
         "live": step.live,
         "live_before": step.live_before,
     }
+
+
+def group_names(run: Run, step: Record) -> dict[str, Any]:
+    """Give the names of the ``group`` scope."""
+    names = ("call", "before", "after")
+    return {**base_names(run), **{name: getattr(step, name) for name in names}, "result": step, "rows": step.rows}
 
 
 def moment_names(run: Run, early: int, late: int) -> dict[str, Any]:
@@ -130,6 +142,7 @@ __all__ = [
     "Unobserved",
     "all_see",
     "base_names",
+    "group_names",
     "moment_names",
     "narrower",
     "newest",

@@ -59,6 +59,7 @@ class StateView:
     for n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write. ``form`` says what
     the planes hold (see ``ReadView``), ``floor`` is the reuse floor (0: none), ``max_append`` how many appended
     positions make the cache due: an append of that many changes the storage when it ends, of one fewer does not.
+    A group shows how many ``rows`` it has, and what they share; each row's own state is in the row's observation.
     """
 
     offset: int | None = None
@@ -75,6 +76,7 @@ class StateView:
     form: Form = "dense"
     floor: int | None = None
     max_append: int | Unbounded | None = None
+    rows: int | None = None
 
 
 def join_codes(words: npt.NDArray[Any], scales: npt.NDArray[Any], biases: npt.NDArray[Any]) -> Bits:
@@ -90,7 +92,8 @@ def join_codes(words: npt.NDArray[Any], scales: npt.NDArray[Any], biases: npt.ND
 class Observation:
     """The answer to one call: outcome, what it returned, and the state afterwards of what it acted on.
 
-    ``arrays`` are handed-out arrays by name (state, dense fetches); ``layers`` has one observation per layer of a list.
+    ``arrays`` are handed-out arrays by name (state, dense fetches); ``layers`` has one observation per layer of a list,
+    ``rows`` one per row of a group, each like that of a cache with one sequence.
     """
 
     outcome: Outcome = "ok"
@@ -101,6 +104,7 @@ class Observation:
     state: StateView | None = None
     arrays: Mapping[str, npt.NDArray[Any]] | None = None
     layers: tuple["Observation", ...] = ()
+    rows: tuple["Observation", ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -57,6 +57,7 @@ class CacheRecord:
     form: Form | None = None
     floor: int | None = None
     max_append: int | Unbounded | None = None
+    rows: int | None = None
 
 
 @frozen
@@ -67,6 +68,10 @@ class Record:
     0, 1, 2, ... of that cache after the step, by the answers that were given (appends, trims, resets); ``live_before``
     the same before it.  ``handed`` tells handed-out arrays apart by name and digest.  ``layers`` has one record per
     layer for a call on a list.
+
+    ``rows`` has one record per row for a call on a ``group`` (``of_group``), like that of a cache with one sequence:
+    ``tokens`` are the real tokens that the row got, ``real`` the columns of the append in which they stand (the others
+    are its padding), and only its real queries are in ``read.visible``.
     """
 
     call: Call | None
@@ -81,6 +86,10 @@ class Record:
     handed: tuple[tuple[str, str], ...] = ()
     tokens: Tokens = ()
     layers: tuple["Record", ...] = ()
+    rows: tuple["Record", ...] = ()
+    real: tuple[int, ...] | None = None
+    of_group: bool = False
+    group: bool = False
 
     @property
     def refused(self) -> bool:

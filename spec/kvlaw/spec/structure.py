@@ -141,6 +141,16 @@ def _sequence(value: object, kind: Any) -> tuple[Any, ...]:
     return tuple(_CONVERTER.structure(value, list[get_args(kind)[0]]))
 
 
+def _may_be_sequence(kind: Any) -> bool:
+    """Tell whether a type is a tuple or None."""
+    return get_origin(kind) in (Union, UnionType) and any(get_origin(option) is tuple for option in get_args(kind))
+
+
+def _sequence_or_none(value: object, kind: Any) -> tuple[Any, ...] | None:
+    wanted = next(option for option in get_args(kind) if get_origin(option) is tuple)
+    return None if value is None else _sequence(value, wanted)
+
+
 def _object(value: object) -> Json:
     if not isinstance(value, dict):
         raise ValueError(f"an object is wanted, not {shown(value)}")  # noqa: TRY004  # as above
@@ -176,6 +186,7 @@ def _converter() -> Converter:
     converter.register_structure_hook_factory(attrs.has, _reader)
     converter.register_unstructure_hook_factory(attrs.has, _writer)
     converter.register_structure_hook_func(lambda kind: get_origin(kind) is tuple, _sequence)
+    converter.register_structure_hook_func(_may_be_sequence, _sequence_or_none)
     converter.register_structure_hook_func(lambda kind: kind == Call, _call)
     converter.register_structure_hook_func(is_plain, _plain)
     for kind in (int, float, str, bool):  # cattrs' own hooks for these coerce, and come before those by condition

@@ -7,7 +7,9 @@ Parts are parted by ``;`` or a new line; ``#`` opens a comment.  The opening nam
 argument), ``array``, ``unread``, ``bypass``, ``malformed=heads``, ``on c1``, ``as r1``, ``x5`` (five in a row).
 ``mask 3 decode`` asks for the mask of a decode; ``list full + ring window=4 as l0`` opens layers; ``look NAME``,
 ``attend NAME`` and ``drop NAME`` name their object.  After ``->`` stands what is expected (``claims``), for a repeated
-call of its last one.  ``parse`` reads, ``write`` writes; what cannot be read is quoted in a ``TraceError``.
+call of its last one.  ``merge c0 s1 as g1`` names its sources, ``filter 1,0`` and ``extract 0 as e1`` their rows,
+``prepare left=2,0 lengths=3,4 right=1,0`` one number per row.  ``parse`` reads, ``write`` writes; what cannot be read
+is quoted in a ``TraceError``.
 """
 
 import re
@@ -17,7 +19,7 @@ from typing import Any, cast
 import attrs
 from attrs import field, frozen
 
-from kvlaw.spec.calls import CALLS, Call, OpenList
+from kvlaw.spec.calls import CALLS, Call, Merge, OpenList
 from kvlaw.spec.claims import CLAIMS, MOST, OF_QUERIES, Claim, format_tokens, parse_claims, parse_tokens, write_claims
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.structure import Json, written
@@ -28,9 +30,13 @@ _FLAGS = ("array", "unread", "bypass", "poison")
 _FIRST = {
     **dict.fromkeys(("window", "known", "dense", "mask"), "length"),
     **dict.fromkeys(("look", "attend", "drop"), "on"),
+    **dict.fromkeys(("extract", "hand_back"), "row"),
+    **dict.fromkeys(("filter", "commit_prefill"), "rows"),
     "trim": "n",
 }
 """What the first bare word behind a verb says."""
+_PER_ROW = ("rows", "left", "lengths", "right")
+"""The options of calls that are lists of integers, written ``1,0`` (``none``: an empty one)."""
 _READS = ("decode", "window", "known", "attend")
 SHOWN_BY = {
     "answer": ("trim",),
@@ -62,11 +68,14 @@ def parse(text: str) -> Written:
     calls: list[Call] = []
     claims: list[tuple[Claim, ...]] = []
     lists: dict[str, int] = {}
+    groups = parse_config(opening).is_rows
+    _check_rows(groups, opening_claims, parts[0])
     for part in parts[1:]:
         body, expected = _split(part)
         call, times = parse_call(body)
         _check_claims(call.verb, expected, part)
         _check_layers(_layers_of(call, lists), expected, part)
+        _check_rows(groups, expected, part)
         calls += [call] * times
         claims += [()] * (times - 1) + [expected]
     return Written(Trace(parse_config(opening), tuple(calls)), opening_claims, tuple(claims))
@@ -115,6 +124,12 @@ def _check_layers(layers: int, claims: Sequence[Claim], part: str) -> None:
             raise TraceError(f"{part!r}: there is no layer {claim.layer}; the list has layers 0 to {layers - 1}")
 
 
+def _check_rows(groups: bool, claims: Sequence[Claim], part: str) -> None:
+    """Refuse a claim about a row where there are no groups: it would never be checked."""
+    if not groups and any(claim.row is not None or claim.what == "rows" for claim in claims):
+        raise TraceError(f"{part!r}: there are no rows: open a group, such as 'ring_rows window=8'")
+
+
 def parse_config(text: str) -> Config:
     """Read the opening of a trace: ``ring window=8 sinks=2 dtype=f16``."""
     return load(Config, _layer(text.split(), text), f"{text!r}")
@@ -161,6 +176,8 @@ def parse_call(text: str) -> tuple[Call, int]:
     data: Json = {}
     if verb == OpenList.verb:
         data["layers"], words = _layers(words, text)
+    if verb == Merge.verb:
+        data["sources"], words = _sources(words)
     times = 1
     while words:
         word = words.pop(0)
@@ -171,12 +188,30 @@ def parse_call(text: str) -> tuple[Call, int]:
         elif re.fullmatch(r"x\d+", word):
             times = _times(word, text)
         elif verb in _FIRST and _FIRST[verb] not in data and "=" not in word and word not in _FLAGS:
-            data[_FIRST[verb]] = _scalar(word)
+            data[_FIRST[verb]] = _value(_FIRST[verb], word, text)
         elif verb == "mask" and word in ("decode", "window"):
             _add(data, "phase", word, text)
         else:
-            _add(data, *_option(word, text), text)
+            name, value = _option(word, text)
+            _add(data, name, _value(name, str(value), text) if name in _PER_ROW else value, text)
     return cast("Call", load(cast("type[Any]", CALLS[verb]), data, f"{text!r}")), times
+
+
+def _value(name: str, word: str, part: str) -> object:
+    """Read a value: a list of integers where the field is one number per row, else a number or a word."""
+    if name not in _PER_ROW:
+        return _scalar(word)
+    if word in ("none", "None"):
+        return []
+    numbers = [_scalar(piece) for piece in word.split(",")]
+    if any(type(number) is not int for number in numbers):
+        raise TraceError(f"{part!r}: {name} is a list of integers such as 1,0, or none, not {word!r}")
+    return numbers
+
+
+def _sources(words: list[str]) -> tuple[list[str], list[str]]:
+    end = next((i for i, word in enumerate(words) if word in ("as", "on") or re.fullmatch(r"x\d+", word)), len(words))
+    return words[:end], words[end:]
 
 
 def _times(word: str, part: str) -> int:
@@ -233,13 +268,15 @@ def write_call(call: Call) -> str:
     text = [call.verb]
     if isinstance(call, OpenList):
         text.append(" + ".join(layer.describe() for layer in call.layers))
+    elif isinstance(call, Merge):
+        text += call.sources
     elif first is not None:
-        text.append(str(getattr(call, first)))
+        text.append(_written(getattr(call, first)))
     options: list[str] = []
     names: list[str] = []
     for attribute in attrs.fields(type(call)):
         value = getattr(call, attribute.name)
-        if attribute.name in (first, "layers") or value == attribute.default:
+        if attribute.name in (first, "layers", "sources") or value == attribute.default:
             continue
         if attribute.name in ("on", "as_"):
             names.append(f"{written(attribute.name)} {value}")
@@ -249,7 +286,11 @@ def write_call(call: Call) -> str:
 
 
 def _write_option(name: str, value: object) -> str:
-    return name if value is True else f"{'w' if name == 'window' else name}={value}"
+    return name if value is True else f"{'w' if name == 'window' else name}={_written(value)}"
+
+
+def _written(value: Any) -> str:
+    return (",".join(map(str, value)) or "none") if isinstance(value, tuple) else str(value)  # type: ignore[reportUnknownVariableType, reportUnknownArgumentType] # whatever it holds
 
 
 __all__ = [

@@ -59,7 +59,8 @@ def _object(kind: type[Any], extra: Mapping[str, Json] | None = None) -> Json:
 
 def _value(kind: Any) -> Json:
     if get_origin(kind) is tuple:
-        return {"type": "array", "items": {"$ref": "#/$defs/layer"}}
+        item = get_args(kind)[0]
+        return {"type": "array", "items": _value(item) if item in _TYPES else {"$ref": "#/$defs/layer"}}
     if get_origin(kind) is Literal:
         return {"enum": list(get_args(kind))}
     if get_args(kind):

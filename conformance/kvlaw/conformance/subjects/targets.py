@@ -19,7 +19,7 @@ from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
-from kvlaw.spec.config import KINDS, Config, Kind, Policy
+from kvlaw.spec.config import KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
 
 Options = Mapping[str, str]
@@ -143,7 +143,7 @@ def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, st
     if scheme == "fault":
         return _planted(name).kinds
     subject: Any = open_target(text, options, mapping)
-    return getattr(subject, "kinds", KINDS)
+    return getattr(subject, "kinds", SERIAL_KINDS)
 
 
 def known_targets() -> tuple[str, ...]:
