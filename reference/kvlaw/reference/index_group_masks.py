@@ -25,7 +25,7 @@ def obeyed_window(window: int | None, window_argument: int | None) -> int | None
     return min(window, window_argument)
 
 
-@clause("MASK-7", "VIS-1", "VIS-2")
+@clause("ROWS-1", "PAD-4", "MASK-7", "VIS-1", "VIS-2")
 def row_sees_block(past: int, offset: int, window: int | None, i: int, j: int) -> bool:
     """Tell whether query `i` of a block sees column `j` of its fetch.
 
@@ -49,7 +49,7 @@ def decode_place(window: int | None, counting: int, write_index: int, column: in
     return temporal_place(window, column_of_decode(window, write_index) + 1, full, column)
 
 
-@clause("MASK-10", "VIS-1", "VIS-2")
+@clause("ROWS-1", "MASK-10", "VIS-1", "VIS-2")
 def row_sees_decode(width: int, place: int, offset: int, window: int | None) -> bool:
     """Tell whether the query of a decode at position `offset` sees the column at `place` of `width`."""
     if not 0 <= place < width or (window is not None and width - 1 - place >= window):
@@ -79,7 +79,7 @@ def decode_visible(group: Group, row: int, column: int, window_argument: int | N
     return row_sees_decode(width, place, group.offsets[row], obeyed_window(group.window, window_argument))
 
 
-@clause("MASK-2", "MASK-3", "MASK-5", "MASK-6", "MASK-7", "MASK-10")
+@clause("MASK-14", "MASK-15")
 def mask_kind(group: Group, length: int, phase: Phase, window_argument: int | None = None) -> MaskKind:
     """Give the simplest mask that says the same for every row; a block is at least causal."""
     window = obeyed_window(group.window, window_argument)

@@ -51,7 +51,7 @@ class RowsPlan:
     after: Group
 
 
-def _gone(group: Group) -> tuple[tuple[int | None, ...], ...]:
+def _unmoved(group: Group) -> tuple[tuple[int | None, ...], ...]:
     return tuple(tuple(range(group.columns)) for _ in range(rows(group)))
 
 
@@ -84,7 +84,7 @@ def overshoot(window: int | None, columns: int) -> int:
     return 0 if window is None else max(0, columns - window)
 
 
-@clause("RING-2", "RING-3", "RING-6", "RING-7", "GROW-1", "VIS-7", "READ-1")
+@clause("ROWS-22", "RING-2", "RING-3", "RING-6", "RING-7", "GROW-1", "VIS-7")
 def plan_decode(group: Group) -> RowsPlan:
     """Plan the append of one position per row in place, for a group of which `may_decode` holds."""
     columns = columns_after_decode(group.window, group.columns, group.write_index)
@@ -130,27 +130,27 @@ def _retract_sources(group: Group, tails: Sequence[int]) -> tuple[tuple[int, ...
     )
 
 
+@clause("PAD-16")
 def plan_retract(group: Group, tails: Sequence[int]) -> Moved:
     """Plan to take the newest `tails[b]` columns from row b, each at most `active`; nothing to do if all are 0.
 
-    A ring is laid out anew without spare columns; a growing group keeps its columns, those taken from all rows are
-    spare.
+    Columns are laid out in temporal order, none of them spare: those taken from all rows are gone, the others that a
+    row gives up turn round to its front.
     """
     if not any(tails):
-        return Moved(_gone(group), group)
+        return Moved(_unmoved(group), group)
     left = active(group) - min(tails)
-    columns = left if group.window is not None else group.columns
-    blank: tuple[int | None, ...] = (None,) * (columns - left)
     after = evolve(
         group,
-        columns=columns,
+        columns=left,
         write_index=left,
         rotated=False,
         offsets=tuple(offset - tail for offset, tail in zip(group.offsets, tails, strict=True)),
     )
-    return Moved(tuple((*kept, *blank) for kept in _retract_sources(group, tails)), after)
+    return Moved(_retract_sources(group, tails), after)
 
 
+@clause("PAD-7", "PAD-16")
 def plan_finalize(group: Group) -> Moved:
     """Plan to take the right padding that was processed from every row, and to clear the ends."""
     moved = plan_retract(group, overruns(group))
@@ -160,7 +160,7 @@ def plan_finalize(group: Group) -> Moved:
 # Block: written behind the newest columns.
 
 
-@clause("RING-4")
+@clause("PAD-11", "RING-4")
 def keep_columns(window: int | None, pending: bool, counting: int) -> int:
     """Count the columns that a block keeps of `counting` ones: W - 1 of a ring, W while ends are pending."""
     if window is None:
@@ -176,30 +176,23 @@ def history(window: int | None, counting: int) -> int:
 
 @clause("RING-5", "GROW-3")
 def columns_after_block(window: int | None, columns: int, stored: int, length: int) -> int:
-    """Count the columns after a block of `length` behind `stored` kept ones, `columns` before it."""
+    """Count the columns after a block of `length` behind `stored` kept ones; a growing group has `columns` before."""
     if window is None and stored + length <= columns:
         return columns
     return capacity_for(stored + length) if window is None else stored + length
 
 
-@clause("RING-4", "RING-5", "RING-9", "GROW-1", "VIS-7", "READ-1")
+@clause("ROWS-22", "PAD-5", "PAD-6", "RING-4", "RING-5", "VIS-7")
 def plan_block(group: Group, length: int) -> RowsPlan:
     """Plan the append of `length` >= 1 positions per row: lay out, retract the overruns, drop the oldest, write."""
     tails = overruns(group)
-    kept = _retract_sources(group, tails)
-    counting = active(group) - min(tails, default=0)
+    before, kept = plan_retract(group, tails).after, _retract_sources(group, tails)
+    counting = active(before)
     stored = keep_columns(group.window, group.ends is not None, counting)
-    columns = columns_after_block(group.window, group.columns, stored, length)
-    spare = columns - stored  # of them, the columns behind the write keep what they have: nothing that counts
+    columns = columns_after_block(group.window, before.columns, stored, length)
     end = stored + length
-    after = evolve(
-        group,
-        columns=columns,
-        write_index=end,
-        rotated=False,
-        offsets=tuple(offset - tail + length for offset, tail in zip(group.offsets, tails, strict=True)),
-    )
-    blank: tuple[int | None, ...] = (None,) * spare
+    after = evolve(before, columns=columns, write_index=end, rotated=False, offsets=_moved_on(before, length))
+    blank: tuple[int | None, ...] = (None,) * (columns - stored)  # written, or spare: nothing that counts is there
     sources = tuple((*row[counting - stored :], *blank) for row in kept)
     fetch = tuple(range(stored - history(group.window, counting), end))
     return RowsPlan(sources, stored, length, fetch, after)
@@ -208,7 +201,7 @@ def plan_block(group: Group, length: int) -> RowsPlan:
 # Trims.
 
 
-@clause("TRIM-6")
+@clause("ROWS-20", "PAD-9")
 def can_trim(group: Group, count: int) -> bool:
     """Tell whether every row can drop its newest `count` positions: padding settled, nothing evicted from a ring."""
     if not is_settled_padding(group) or not 0 <= count <= min(group.offsets, default=0):
@@ -216,7 +209,7 @@ def can_trim(group: Group, count: int) -> bool:
     return group.window is None or max(active(group), *group.offsets, 0) < group.window
 
 
-@clause("TRIM-1", "TRIM-2", "POS-4")
+@clause("ROWS-19", "TRIM-1", "POS-4")
 def plan_trim(group: Group, count: int) -> Group:
     """Give the state after a trim that `can_trim` allows; no data moves."""
     return evolve(group, write_index=group.write_index - count, offsets=_moved_on(group, -count))
@@ -225,11 +218,13 @@ def plan_trim(group: Group, count: int) -> Group:
 # Rows: chosen, and put together.
 
 
+@clause("ROWS-18")
 def can_filter(group: Group, chosen: Sequence[int]) -> bool:
     """Tell whether these are rows of the group, each once."""
     return len(set(chosen)) == len(chosen) and all(0 <= row < rows(group) for row in chosen)
 
 
+@clause("ROWS-21")
 def common_left_pad(group: Group, chosen: Sequence[int]) -> int:
     """Count the leading columns that are dead in all of these rows, as far as a filter drops them."""
     if group.window is not None or not is_settled_padding(group):
@@ -237,6 +232,7 @@ def common_left_pad(group: Group, chosen: Sequence[int]) -> int:
     return min((left_pad(group, row) for row in chosen), default=0)
 
 
+@clause("ROWS-16", "ROWS-17", "PAD-10")
 def filtered(group: Group, chosen: Sequence[int]) -> Moved:
     """Plan to keep the rows `chosen`, in this order; the sources of row i are columns of row `chosen[i]`."""
     if not chosen:
@@ -252,6 +248,7 @@ def filtered(group: Group, chosen: Sequence[int]) -> Moved:
     return Moved((tuple(range(dropped, group.columns)),) * len(chosen), after)
 
 
+@clause("ROWS-5", "ROWS-6", "ROWS-9")
 def joined(window: int | None, parts: Sequence[tuple[Group, int]]) -> Moved:
     """Plan a group of these rows, each of a group with settled padding; the sources of row i are columns of part i.
 
@@ -259,7 +256,7 @@ def joined(window: int | None, parts: Sequence[tuple[Group, int]]) -> Moved:
     ones get dead columns in front.
     """
     if len(parts) == 1 and rows(parts[0][0]) == 1:
-        return Moved(_gone(parts[0][0]), parts[0][0])
+        return Moved(_unmoved(parts[0][0]), parts[0][0])
     kept = [extracted(group, row) for group, row in parts]
     width = max(map(len, kept), default=0)
     after = Group(window, width, width, offsets=tuple(valid(group, row) for group, row in parts))
@@ -269,6 +266,7 @@ def joined(window: int | None, parts: Sequence[tuple[Group, int]]) -> Moved:
 # Padding announced, and everything emptied.
 
 
+@clause("PAD-12", "PAD-9")
 def prepare_problem(
     group: Group, left: Sequence[int] | None, lengths: Sequence[int] | None, right: Sequence[int] | None
 ) -> str | None:
@@ -299,6 +297,7 @@ def _end_problem(
     return f"row {short[0]} would end before its first position" if short else None
 
 
+@clause("PAD-1", "PAD-2", "PAD-3", "PAD-14")
 def prepared(
     group: Group, left: Sequence[int] | None, lengths: Sequence[int] | None, right: Sequence[int] | None
 ) -> Group:
@@ -312,6 +311,7 @@ def prepared(
     return evolve(group, offsets=offsets, ends=ends)
 
 
+@clause("ROWS-23", "PAD-13")
 def reset_rows(group: Group) -> Group:
     """Give the state with every row emptied and the count of rows kept."""
     return Group(group.window, offsets=(0,) * rows(group))

@@ -50,26 +50,31 @@ class Moved:
 # One row's numbers.
 
 
+@clause("PAD-16")
 def row_left_pad(active: int, offset: int) -> int:
     """Count the dead leading columns of a row among `active` ones."""
     return max(0, active - offset)
 
 
+@clause("PAD-2")
 def row_overrun(offset: int, end: int | None) -> int:
     """Count the positions of right padding that a row has passed; none without an end."""
     return 0 if end is None else max(0, offset - end)
 
 
+@clause("PAD-1", "PAD-2")
 def row_valid(offset: int, end: int | None) -> int:
     """Give the next position of a row, its right padding left out; negative while left padding is unused."""
     return offset - row_overrun(offset, end)
 
 
+@clause("POS-6")
 def row_held(window: int | None, valid: int) -> int:
     """Count the newest positions that a reader of a row is owed."""
     return max(0, valid) if window is None else min(max(0, valid), window)
 
 
+@clause("PAD-4", "PAD-6")
 def row_is_real(valid: int, end: int | None, index: int) -> bool:
     """Tell whether column `index` of the next append is a real token of a row, not padding on either side."""
     position = valid + index
@@ -81,6 +86,7 @@ def columns_that_count(window: int | None, write_index: int, rotated: bool) -> i
     return window if rotated and window is not None else write_index
 
 
+@clause("RING-3", "VIS-7")
 def temporal_place(window: int | None, write_index: int, rotated: bool, column: int) -> int:
     """Give the place in temporal order of a physical column that counts."""
     if not rotated or window is None:
@@ -88,6 +94,7 @@ def temporal_place(window: int | None, write_index: int, rotated: bool, column: 
     return column - write_index if column >= write_index else column + window - write_index
 
 
+@clause("RING-3", "VIS-7")
 def temporal_column(window: int | None, write_index: int, rotated: bool, place: int) -> int:
     """Give the physical column of a place in temporal order; the inverse of `temporal_place`."""
     if not rotated or window is None:
@@ -148,6 +155,7 @@ def order(group: Group) -> tuple[int, ...]:
     )
 
 
+@clause("ROWS-12", "ROWS-13")
 def extracted(group: Group, row: int) -> tuple[int, ...]:
     """List the physical columns that hold the positions of a row, oldest first.
 
@@ -164,16 +172,19 @@ def real(group: Group, row: int, length: int) -> tuple[int, ...]:
     return tuple(index for index in range(length) if row_is_real(at, end, index))
 
 
+@clause("PAD-9")
 def is_settled_padding(group: Group) -> bool:
     """Tell that no row has a pending end or unused left padding."""
     return group.ends is None and all(offset >= 0 for offset in group.offsets)
 
 
+@clause("PAD-9", "ROWS-11")
 def may_decode(group: Group) -> bool:
     """Tell whether one position per row can be written in place: there are rows, and their padding is settled."""
     return rows(group) > 0 and is_settled_padding(group)
 
 
+@clause("ROWS-5")
 def lone(state: State) -> Group:
     """Give a serial cache as a group of one row, as it lies."""
     if isinstance(state, Full):
@@ -181,6 +192,7 @@ def lone(state: State) -> Group:
     return Group(state.window, state.columns, state.write_index, state.rotated, (state.offset,))
 
 
+@clause("ROWS-13", "ROWS-14")
 def alone(group: Group, row: int) -> State:
     """Give the serial cache that extracting a row makes: its columns in temporal order, none spare."""
     columns, offset = len(extracted(group, row)), max(0, valid(group, row))

@@ -208,26 +208,20 @@ class GroupState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the allocated planes of all rows (ROWS-26)."""
-        return self.columns * self.bytes_per_token
+        """Bytes of the allocated planes of all rows, each in its storage (ROWS-26)."""
+        return self.columns * sum(self._position_bytes())
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of one column: of one position in every row; 0 while nothing is allocated."""
-        if self.shape is None or self.columns == 0:
-            return 0
-        return sum(_column_bytes(self.layer, row, self.shape) for row in self.rows)
+        """The most that a position of one row takes; 0 while nothing is allocated (GROW-5, GROW-9)."""
+        return max(self._position_bytes(), default=0) if self.columns else 0
+
+    def _position_bytes(self) -> list[int]:
+        """List the bytes of a position of each row."""
+        return [self.shape.bytes_per_position(self.layer, row.coded) for row in self.rows] if self.shape else []
 
 
 def check_fit(layer: LayerSpec, shape: Shape) -> None:
     """Refuse head dims that the groups of a policy do not divide (PREC-13)."""
     if layer.bits is not None and not shape.codec(layer).fits:
         raise Refusal(f"head dims {shape.key_width} and {shape.value_width}: groups have {layer.group} (PREC-13)")
-
-
-def _column_bytes(layer: LayerSpec, row: Row, shape: Shape) -> int:
-    if row.coded:
-        codec = shape.codec(layer)
-        return shape.heads * (codec.column_bytes("keys") + codec.column_bytes("values"))
-    column = shape.blank(1)
-    return column.keys.nbytes + column.values.nbytes

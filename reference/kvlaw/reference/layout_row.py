@@ -48,6 +48,14 @@ class Shape:
         kind = bits_dtype(cast("DType", self.dtype))
         return Planes(*(np.zeros((1, self.heads, count, width), kind) for width in (self.key_width, self.value_width)))
 
+    def bytes_per_position(self, layer: LayerSpec, coded: bool) -> int:
+        """Count the bytes that a position of one row takes."""
+        if coded:
+            codec = self.codec(layer)
+            return self.heads * (codec.column_bytes("keys") + codec.column_bytes("values"))
+        column = self.blank(1)
+        return column.keys.nbytes + column.values.nbytes
+
 
 @frozen(eq=False)
 class Row:
