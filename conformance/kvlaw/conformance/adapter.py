@@ -16,20 +16,30 @@ from attrs import define, evolve, field, frozen
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
-from kvlaw.conformance.views import Views, count, pair
+from kvlaw.conformance.views import Views, count, pair, row_of_mask
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import (
     Append,
     AppendName,
     Attend,
+    BeginPrefill,
     Call,
     Clone,
+    CommitPrefill,
     Drop,
+    EndPrefill,
+    Extract,
     FetchDense,
+    Filter,
+    Finalize,
+    HandBack,
     LookAt,
+    MakeCache,
     MakeMask,
     Malformed,
+    Merge,
     OpenList,
+    Prepare,
     Reset,
     TakeState,
     Trim,
@@ -43,13 +53,14 @@ from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 class HeldRead:
     """One read, or one per layer of a list (``listed``), with the queries that it was last asked.
 
-    ``known`` says that its append was one of decided tokens.
+    ``known`` says that its append was one of decided tokens, ``grouped`` that it is the read of a group.
     """
 
     reads: tuple[Any, ...]
     payload: Payload
     listed: bool = False
     known: bool = False
+    grouped: bool = False
 
 
 @frozen(eq=False)
@@ -65,6 +76,13 @@ class HeldList:
     """The caches of a list of layers; the list itself may be changed by the adapter."""
 
     caches: list[Any]
+
+
+@frozen(eq=False)
+class HeldGroup:
+    """A group of rows."""
+
+    group: Any
 
 
 @define
@@ -116,7 +134,7 @@ class AdapterSubject:
         """Forget everything and make ``c0``."""
         self.world = {}
         self.adapter.config = config
-        return self.patience.guarded(lambda: self._built("c0", config.layer))
+        return self.patience.guarded(lambda: self._opened(config))
 
     def close(self) -> None:
         """Let go of everything."""
@@ -129,21 +147,32 @@ class AdapterSubject:
             return self.patience.guarded(lambda: self._left_by(call, observation))
         return observation
 
-    def _built(self, name: str, layer: LayerSpec) -> Observation:
+    def _opened(self, config: Config) -> Observation:
+        layer = config.layer
         if layer.policy not in self.policies:
             raise UnsupportedError(f"the target is checked with {' and '.join(self.policies)} storage")
         if self.adapter.config.dtype not in self.dtypes:
             raise UnsupportedError(f"the target is checked with {' and '.join(self.dtypes)}")
-        self.world[name] = cache = self._made(layer)
+        if config.is_rows:
+            self._check_layer(layer)
+            if config.rows_problem:
+                raise NonsenseError(config.rows_problem)
+            self.world["c0"] = held = HeldGroup(self.adapter.build_rows(layer, config.row_count))
+            return self._group(held.group, look=True)
+        self.world["c0"] = cache = self._made(layer)
         return Observation(state=self._state(cache, look=True))
 
     def _made(self, layer: LayerSpec) -> Any:
+        self._check_layer(layer)
+        return self.adapter.build(layer)
+
+    def _check_layer(self, layer: LayerSpec) -> None:
+        """Raise ``UnsupportedError`` for a layer that the target is not checked with."""
         self._demand(*(("sinks",) if layer.sinks > 0 else ()))
         self._demand(*(() if layer.policy == "dense" else ("policy", layer.policy)))
         self._demand(*(("value_bits",) if layer.bits_of_values != layer.bits else ()))
         if layer.problem is None and layer.bits and not {layer.bits, layer.bits_of_values} <= set(self.code_bits):
             raise UnsupportedError(f"the target is checked with codes of {' and '.join(map(str, self.code_bits))} bits")
-        return self.adapter.build(layer)
 
     def _demand(self, *capabilities: str) -> None:
         """Raise ``UnsupportedError`` if the target lacks one of these."""
@@ -154,8 +183,10 @@ class AdapterSubject:
     def _left_by(self, call: Call, refused: Observation) -> Observation:
         """Add the state that a refused call left behind (ERR-1)."""
         target = self.world.get(call.on)
-        if target is None or isinstance(target, HeldRead | HeldArrays) or isinstance(call, OpenList):
+        if target is None or isinstance(target, HeldRead | HeldArrays) or isinstance(call, _MAKING):
             return refused
+        if isinstance(target, HeldGroup):
+            return evolve(self._group(target.group, look=True), outcome="refused", message=refused.message)
         if isinstance(target, HeldList):
             return evolve(self._layers(target.caches, look=True), outcome="refused", message=refused.message)
         return evolve(refused, state=self._state(target, look=True))
@@ -171,6 +202,11 @@ class AdapterSubject:
             layers = [self._made(layer) for layer in call.layers]
             self.world[call.as_] = HeldList(layers)
             return self._layers(layers, look)
+        if isinstance(call, Merge):
+            return self._merged(call, look)
+        if isinstance(call, MakeCache):
+            self.world[call.as_] = cache = self._made(call.layer or self.adapter.config.layer.serial)
+            return Observation(state=self._state(cache, look))
         if call.on not in self.world:
             raise NonsenseError(f"nothing is called {call.on!r} in the target's world")
         if isinstance(call, Drop):
@@ -183,6 +219,8 @@ class AdapterSubject:
             return Observation(arrays=self._copies(target)) if look else Observation()
         if isinstance(target, HeldList):
             return self._on_list(target.caches, call, payload, look)
+        if isinstance(target, HeldGroup):
+            return self._on_group(target.group, call, payload, look)
         return self._on_cache(target, call, payload, look)
 
     def _on_cache(self, cache: Any, call: Call, payload: Payload, look: bool) -> Observation:
@@ -268,6 +306,9 @@ class AdapterSubject:
             return Observation()
         if not look:
             return Observation()
+        if target.grouped:
+            shown = self.views.row_reads(target.reads[0], asked, target.known)
+            return Observation(rows=tuple(Observation(read=read) for read in shown))
         shown = [self.views.read(read, asked, target.known) for read in target.reads]
         return (
             Observation(layers=tuple(Observation(read=s) for s in shown))
@@ -289,6 +330,112 @@ class AdapterSubject:
             queries, dtype = spoilt.keys, spoilt.dtype
         for read in target.reads:
             self.adapter.settle([self.adapter.attend(read, self.adapter.tensor(queries, dtype), asked.scale)])
+
+    # Groups of rows.
+
+    def _group(self, group: Any, look: bool) -> Observation:
+        return self.views.group(group, ()) if look else Observation()
+
+    def _merged(self, call: Merge, look: bool) -> Observation:
+        sources: list[Any] = []
+        for name in call.sources:
+            source = self.world.get(name)
+            if source is None or isinstance(source, HeldRead | HeldArrays | HeldList):
+                raise NonsenseError(f"{name!r} is no cache and no group in the target's world")
+            sources.append(source.group if isinstance(source, HeldGroup) else source)
+        self.world[call.as_] = held = HeldGroup(self.adapter.merge(sources))
+        return self._group(held.group, look)
+
+    def _on_group(self, group: Any, call: Call, payload: Payload, look: bool) -> Observation:
+        match call:
+            case Append():
+                return self._append_rows(group, call, payload, look)
+            case FetchDense():
+                return self._dense_rows(group, call, payload, look)
+            case MakeMask():
+                return self._mask_rows(group, call, look)
+            case Trim():
+                answer = self.adapter.trim(group, call.n, call.bypass)
+                return evolve(self._group(group, look), answer=count(answer)) if type(call.n) is int else Observation()
+            case Extract() | HandBack():
+                make = self.adapter.extract if isinstance(call, Extract) else self.adapter.hand_back
+                self.world[call.as_] = cache = make(group, call.row)
+                return Observation(state=self._state(cache, look))
+            case Clone():
+                self.world[call.as_] = twin = HeldGroup(self.adapter.clone(group))
+                return self._group(twin.group, look)
+            case TakeState():
+                self.world[call.as_] = held = HeldArrays(dict(self.adapter.state(group)))
+                arrays = self.views.arrays(held.arrays) if look else None
+                return evolve(self._group(group, look), arrays=arrays)
+            case _:
+                self._change_group(group, call)
+                return self._group(group, look)
+
+    def _change_group(self, group: Any, call: Call) -> None:
+        match call:
+            case Filter():
+                self.adapter.filter(group, call.rows)
+            case Prepare():
+                self.adapter.prepare(group, call.left, call.lengths, call.right)
+            case Finalize():
+                self.adapter.finalize(group)
+            case BeginPrefill():
+                self.adapter.begin_prefill(group)
+            case CommitPrefill():
+                self.adapter.commit_prefill(group, call.rows)
+            case EndPrefill():
+                self.adapter.end_prefill(group)
+            case Reset():
+                self.adapter.reset(group)
+            case LookAt():
+                pass
+            case _:
+                raise UnsupportedError(f"a group cannot be asked to {call.verb}")
+
+    def _append_rows(self, group: Any, call: Append, payload: Payload, look: bool) -> Observation:
+        keys, values = self._tensors(payload, call)
+        read = self.adapter.append(group, keys, values, _phase(call), call.window, call.array)
+        self._spend(keys, values)
+        known = call.verb == "known"
+        if call.as_:
+            self.world[call.as_] = HeldRead((read,), payload, known=known, grouped=True)
+        if not look:
+            return Observation()
+        if call.malformed is not None:
+            return self._group(group, look)
+        reads = () if call.unread else self.views.row_reads(read, payload, known)
+        return self.views.group(group, reads)
+
+    def _dense_rows(self, group: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
+        keys, values = self._tensors(payload, call)
+        handed = pair(self.adapter.fetch_dense(group, keys, values))
+        self._spend(keys, values)
+        arrays: dict[str, Any] = {"keys": handed[0], "values": handed[1]}
+        if call.as_:
+            self.world[call.as_] = HeldArrays(arrays)
+        if not look:
+            return Observation()
+        if call.malformed is not None:
+            return self._group(group, look)
+        copies = {name: self.views.tensor(f"the fetched {name}", array) for name, array in arrays.items()}
+        rows = payload.keys.shape[0]
+        if any(copy.ndim != 4 or copy.shape[0] != rows for copy in copies.values()):  # [B, H, S, D]
+            raise NonsenseError(f"the dense fetch has not {rows} rows")
+        reads = [ReadView(copies["keys"][b : b + 1], copies["values"][b : b + 1]) for b in range(rows)]
+        return evolve(self.views.group(group, reads), arrays=copies)
+
+    def _mask_rows(self, group: Any, call: MakeMask, look: bool) -> Observation:
+        mask = self.adapter.mask(group, call.length, call.phase, call.window, call.array)
+        if call.as_:
+            arrays = {} if mask is None or isinstance(mask, str) else {"mask": mask}
+            self.world[call.as_] = HeldArrays(arrays, masks=True)
+        if not look:
+            return Observation()
+        view, shown = self.views.mask(mask), self._group(group, look)
+        masks = (row_of_mask(view, b, len(shown.rows)) for b in range(len(shown.rows)))
+        rows = tuple(evolve(row, mask=part) for row, part in zip(shown.rows, masks, strict=True))
+        return evolve(shown, rows=rows, mask=view)
 
     # Lists of layers.
 
@@ -331,7 +478,19 @@ class AdapterSubject:
         return self.views.layers(caches, [None] * len(caches)) if look else Observation()
 
 
+_MAKING = (OpenList, Merge, MakeCache)
+"""Calls that make an object and act on none."""
 _VERBS = {
+    "cache": "rows",
+    "merge": "merge",
+    "extract": "extract",
+    "hand_back": "hand_back",
+    "filter": "filter",
+    "prepare": "padding",
+    "finalize": "padding",
+    "begin_prefill": "bracket",
+    "commit_prefill": "bracket",
+    "end_prefill": "bracket",
     "known": "known",
     "dense": "dense",
     "mask": "mask",
@@ -351,6 +510,8 @@ def _needs(call: Call) -> Iterator[str]:
         yield _VERBS[call.verb]
     if isinstance(call, Attend) and call.malformed is not None:
         yield "attend"
+    if isinstance(call, Prepare) and any(call.left or ()):
+        yield "left_padding"
     if isinstance(call, Append | MakeMask | Trim):
         yield from (needed for option, needed in _OPTIONS.items() if getattr(call, option, None) not in (None, False))
 
@@ -359,4 +520,4 @@ def _phase(call: Append) -> AppendName:
     return cast("AppendName", call.verb)
 
 
-__all__ = ["Adapter", "AdapterSubject", "HeldArrays", "HeldList", "HeldRead", "UnsupportedError"]
+__all__ = ["Adapter", "AdapterSubject", "HeldArrays", "HeldGroup", "HeldList", "HeldRead", "UnsupportedError"]

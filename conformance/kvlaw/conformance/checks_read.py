@@ -1,5 +1,7 @@
 """Comparisons of what a read, a dense fetch or a mask shows: visible sets, their order, forms of masks, probes."""
 
+from attrs import evolve
+
 from kvlaw.conformance.differences import Check, Difference, Shown
 from kvlaw.conformance.natures import past_nature, sight_nature, torn_nature
 from kvlaw.reference.expectation import Expected
@@ -135,6 +137,28 @@ def _dense_sights(expected: Expected, shown: Shown, model: Model | None) -> list
     return [Difference("torn", "keys and values of one token", torn[0][2], ("READ-14", "READ-6"))] if torn else []
 
 
+def _row_dense(expected: Expected, shown: Shown, model: Model | None) -> list[Difference] | None:
+    """Compare what a row of a group was handed out; its padding lies there as well."""
+    if shown.dense is None:
+        return None
+    dense = evolve(shown.dense, ids=tuple(tuple(t for t in row if t) for row in shown.dense.ids))
+    return _dense_sights(expected, evolve(shown, dense=dense), model)
+
+
+def _mask_rows(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    """Compare the entries of a row's real queries in a mask array."""
+    mask = shown.observation.mask
+    if mask is None or mask.array is None:
+        return None
+    shaped = mask.array.ndim and mask.array.size
+    rows: list[list[bool]] = mask.array.reshape(-1, mask.array.shape[-1]).tolist() if shaped else []
+    for query, wanted in expected.value.items():
+        told = rows[query : query + 1]
+        if told != [list(wanted)]:
+            return [Difference("mask_array", _bools([list(wanted)]), _bools(told), query=query)]
+    return []
+
+
 def _fetched(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
     if shown.dense is None:
         return None
@@ -168,8 +192,10 @@ READ_CHECKS: dict[str, Check] = {
     "foretold": _foretold,
     "mask": _mask_kind,
     "mask_array": _mask_array,
+    "mask_rows": _mask_rows,
     "mask_width": _mask_width,
     "dense_sights": _dense_sights,
+    "row_dense": _row_dense,
     "fetched": _fetched,
     "apart": _apart,
     "probes": _probes,

@@ -70,7 +70,7 @@ def _identity(expected: Expected, shown: Shown, _model: Model | None) -> list[Di
     said = shown.after.identity if shown.after else None
     if said is None:
         return None
-    anothers = re.fullmatch(r"full|ring\(window=\d+,sinks=\d+\)", said)
+    anothers = re.fullmatch(r"(full|ring)(_rows)?(\(window=\d+,sinks=\d+\))?", said)
     policy = () if _policy(said) == _policy(expected.value) else ("PREC-12",)
     nature = (*policy, "ID-2", "ID-3" if anothers else "ID-1")
     return [] if said == expected.value else [Difference("identity", expected.value, said, nature)]
@@ -119,6 +119,7 @@ def _handed(_expected: Expected, shown: Shown, _model: Model | None) -> list[Dif
 
 
 STATE_CHECKS: dict[str, Check] = {
+    "rows": _number("rows"),
     "offset": _number("offset"),
     "size": _number("size"),
     "columns": _number("columns"),

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from kvlaw.conformance.lockstep import Step
-from kvlaw.spec.claims import OF_CALLS, OF_QUERIES, write_claims
+from kvlaw.spec.claims import OF_CALLS, OF_COLUMNS, OF_QUERIES, write_claims
 from kvlaw.spec.records import CacheRecord, ReadRecord
 from kvlaw.spec.text_form import Claim, Written, format_tokens, write_call
 
@@ -47,6 +47,8 @@ _ANSWERED = ("answer", "fetches", "mask", "form", *OF_QUERIES)
 """Claims about what a call answers: one that is not carried out answers nothing."""
 _OF_THE_WHOLE = (*OF_CALLS, "can_trim", "max_append")
 """Claims that a list of layers answers as a whole."""
+_OF_ROWS = (*OF_QUERIES, *OF_COLUMNS, "mask", "form", "offset", "size", "floor")
+"""Claims that every row of a group must keep."""
 _OPEN = ""
 """Nothing was seen by which a claim could be judged."""
 
@@ -60,6 +62,12 @@ def _judge(claim: Claim, step: Step) -> str | None:
     """Say what was seen instead of what is claimed, or None if it is kept; ``_OPEN`` if nothing was seen."""
     if claim.layer is not None:
         return _of_layer(claim, claim.layer, step)
+    if claim.row is not None:
+        return _of_row(claim, claim.row, step)
+    if step.record.group and claim.what in _OF_ROWS:
+        asked = [b for b, row in enumerate(step.record.rows) if claim.what not in OF_QUERIES or row.real != ()]
+        told = [_of_row(claim, number, step) for number in asked]
+        return next(filter(None, told), _OPEN if _OPEN in told else None) if told else _OPEN
     if step.layers and claim.what not in _OF_THE_WHOLE:
         told = [_of_layer(claim, number, step) for number in range(len(step.layers))]
         return next(filter(None, told), _OPEN if _OPEN in told else None)
@@ -73,6 +81,17 @@ def _of_layer(claim: Claim, number: int, step: Step) -> str | None:
         return came if claim.what in _ANSWERED and step.record.outcome != "ok" else _OPEN
     seen = _of_one(claim, evolve(step, record=step.layers[number], layers=()))
     return f"layer {number}: {seen}" if seen else seen
+
+
+def _of_row(claim: Claim, number: int, step: Step) -> str | None:
+    """Judge a claim about one row of a group, by what that row showed."""
+    rows = step.record.rows
+    if number >= len(rows):
+        came = f"{step.record.outcome} {step.message}".strip()
+        missing = claim.what in _ANSWERED and step.record.outcome != "ok"
+        return came if missing else f"there is no row {number}, the group has {len(rows)}" if rows else _OPEN
+    seen = _of_one(claim, evolve(step, record=rows[number]))
+    return f"row {number}: {seen}" if seen else seen
 
 
 def _of_one(claim: Claim, step: Step) -> str | None:

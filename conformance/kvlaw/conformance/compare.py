@@ -29,6 +29,7 @@ class Divergence:
     expected: str
     observed: str
     layer: int | None = None
+    row: int | None = None
     query: int | None = None
 
     @property
@@ -109,6 +110,7 @@ def _charge(difference: Difference, cited: tuple[str, ...]) -> Divergence:
 
 _ORDER = (
     "answer",
+    "rows",
     "offset",
     "storage",
     "form",

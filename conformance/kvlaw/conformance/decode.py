@@ -146,6 +146,7 @@ class Decoder:
             form=view.form,
             floor=view.floor,
             max_append=view.max_append,
+            rows=view.rows,
         )
         if view.keys is None or view.values is None:
             return evolve(record, held=()) if view.columns == 0 else record
@@ -156,6 +157,33 @@ class Decoder:
         columns = self.columns(view.keys, view.values, view.form)
         torn = (*columns.torn, *_unequal_rows(columns.ids))
         return evolve(record, held=columns.ids[0], torn=torn, digest=digest(view.keys, view.values))
+
+
+def of_row(read: ReadRecord, real: tuple[int, ...]) -> ReadRecord:
+    """Keep of a row's read the queries that are real tokens of the row."""
+    visible = read.visible and tuple(tuple(row[q] for q in real if q < len(row)) for row in read.visible)
+    return evolve(read, visible=visible, apart=read.apart and tuple(real.index(q) for q in read.apart if q in real))
+
+
+def of_padding(read: ReadRecord, padding: frozenset[int]) -> ReadRecord:
+    """Tell the columns of a row's fetch that hold its padding as no token's; what its queries see stays as it is."""
+    if read.fetched is None or not padding:
+        return read
+    return evolve(read, fetched=tuple(tuple(0 if t in padding else t for t in row) for row in read.fetched))
+
+
+def own_columns(columns: Columns, padding: frozenset[int]) -> Columns:
+    """Take the padding out of a row's columns: no token's."""
+    ids = tuple(tuple(0 if token in padding else token for token in row) for row in columns.ids)
+    return Columns(ids, tuple(t for t in columns.torn if ids[t[0]][t[1]]))
+
+
+def own_state(record: CacheRecord, own: frozenset[int]) -> CacheRecord:
+    """Keep of a row's columns those that hold a token of the row at one of its positions."""
+    if record.held is None:
+        return record
+    held = tuple(token if token in own else 0 for token in record.held)
+    return evolve(record, held=held, torn=tuple(t for t in record.torn if held[t[1]]))
 
 
 def _unequal_rows(ids: tuple[tuple[int, ...], ...]) -> Torn:

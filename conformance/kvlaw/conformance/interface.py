@@ -142,6 +142,58 @@ class Adapter:
         """Show the state; leave out what cannot be shown."""
         return StateView()
 
+    # A group of rows. ``append``, ``mask``, ``trim``, ``clone``, ``state``, ``reset`` and ``show`` are asked of it too.
+
+    def build_rows(self, layer: LayerSpec, rows: int) -> Any:
+        """Make a group of empty rows; raise if such a group cannot be built."""
+        raise UnsupportedError
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        """Make a new group of the rows of caches and groups, in their order; the sources stay as they are."""
+        raise UnsupportedError
+
+    def extract(self, group: Any, row: int) -> Any:
+        """Make a cache of one row."""
+        raise UnsupportedError
+
+    def hand_back(self, group: Any, row: int) -> Any:
+        """Make a cache of one row that goes on by the policy of its group."""
+        raise UnsupportedError
+
+    def filter(self, group: Any, rows: Sequence[int]) -> None:
+        """Keep these rows, in this order."""
+        raise UnsupportedError
+
+    def prepare(
+        self, group: Any, left: Sequence[int] | None, lengths: Sequence[int] | None, right: Sequence[int] | None
+    ) -> None:
+        """Announce the padding of a prefill, one number per row."""
+        raise UnsupportedError
+
+    def finalize(self, group: Any) -> None:
+        """End a padded prefill."""
+        raise UnsupportedError
+
+    def begin_prefill(self, group: Any) -> None:
+        """Open the bracket in which appends change no row's storage."""
+        raise UnsupportedError
+
+    def commit_prefill(self, group: Any, rows: Sequence[int]) -> None:
+        """Settle these rows."""
+        raise UnsupportedError
+
+    def end_prefill(self, group: Any) -> None:
+        """Close the bracket."""
+        raise UnsupportedError
+
+    def show_rows(self, group: Any) -> Sequence[StateView]:
+        """Show the state of each row, its planes ``[1, H, columns, D]`` among it; leave out what cannot be shown."""
+        raise NotImplementedError
+
+    def fetched_rows(self, read: Any) -> Sequence[tuple[Any, Any]] | None:
+        """Give the keys and values that each row of a read attends, where they are no slices of one array."""
+        return None
+
     # A list of layers.
 
     def append_layers(

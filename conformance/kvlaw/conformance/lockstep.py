@@ -10,12 +10,13 @@ from attrs import evolve, frozen
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
 from kvlaw.conformance.questions import Questions, spoilt_from, stamper_of
+from kvlaw.conformance.rows import Origins, Rows
 from kvlaw.conformance.showing import Arithmetic, Exchange, Showing
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.numerics.quantized_attention import KernelSet
-from kvlaw.reference.oracle import Layers, Oracle, Profile, ReadModel, Seen
-from kvlaw.spec.calls import Append, Attend, Call, Clone, LookAt, OpenList, Trim
+from kvlaw.reference.oracle import Group, Layers, Oracle, Profile, ReadModel, Seen
+from kvlaw.spec.calls import Append, Attend, Call, Clone, Extract, HandBack, LookAt, MakeCache, Merge, OpenList, Trim
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.observations import MaskKind, Observation, StateView
@@ -60,6 +61,7 @@ class Lockstep:
         kernel_set: KernelSet = getattr(self.subject, "kernel_set", "unfused")
         self.questions, self.showing = Questions(stamper), Showing(stamper, self._arithmetic, kernel_set)
         self.states: dict[str, CacheRecord | None] = {}
+        self.rows = Rows(self.showing, self.clauses, self.states)
         self.planes: dict[str, StateView | None] = {}
         self.steps: list[Step] = []
 
@@ -115,11 +117,14 @@ class Lockstep:
     def _step(self, call: Call, look: bool) -> Step:
         spoilt = getattr(call, "malformed", None) is not None
         first = spoilt_from(self.tokens) if spoilt else self.tokens
-        tokens = tuple(range(first, first + max(call.appends, 0)))
+        acted = self.oracle.world.get(call.on)
+        rows = max(1, len(acted.rows)) if isinstance(acted, Group) else 1
+        tokens = tuple(range(first, first + max(call.appends, 0) * rows))
         asked = self.questions.ask(call, tokens, self.oracle.world)
-        name = call.as_ if isinstance(call, OpenList) else call.on
+        name = call.as_ if isinstance(call, OpenList | Merge | MakeCache) else call.on
         before = self.oracle.world.get(name)
-        observation = self.subject.apply(call, self.questions.payload(call, tokens, asked), look)
+        origins = self.rows.origins(call, self.oracle.world)
+        observation = self.subject.apply(call, self.questions.payload(call, tokens, asked, rows), look)
         expectation = self.oracle.step(call, tokens, self._seen(call, observation, look))
         if asked is not None:
             asked = evolve(asked, expectation=expectation)
@@ -128,7 +133,7 @@ class Lockstep:
         if observation.ok and "ok" in expectation.outcomes and not spoilt:
             self.tokens += len(tokens)
         exchange = Exchange(call, name, expectation, observation, tokens, asked, self.planes.get(name))
-        return self._judge(exchange, before)
+        return self._judge(exchange, before, origins)
 
     def _seen(self, call: Call, observation: Observation, look: bool) -> Seen:
         if look or isinstance(call, Trim):
@@ -141,8 +146,8 @@ class Lockstep:
         state = self.states.get(call.on)
         return state.can_trim if isinstance(call, Trim) and state is not None else None
 
-    def _judge(self, exchange: Exchange, before: object) -> Step:
-        """Compare one exchange, layer by layer for a list, and keep what was shown."""
+    def _judge(self, exchange: Exchange, before: object, origins: Origins = ()) -> Step:
+        """Compare one exchange, layer by layer for a list, row by row for a group, and keep what was shown."""
         call, expectation, observation = exchange.call, exchange.expectation, exchange.observation
         thing = self.oracle.acted
         shown = self.showing.shown(exchange)
@@ -156,8 +161,14 @@ class Lockstep:
             verdict = evolve(verdict, exercised=verdict.exercised | found.exercised)
         if len({record.after.offset for record in layers if record.after is not None}) > 1 and "POS-7" in self.clauses:
             inside = tuple(_apart(d) for d in inside)
-        verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside))
+        judged = self.rows.judge(exchange, thing, origins)
+        inside = (*inside, *judged.divergences)
+        exercised = verdict.exercised | judged.exercised
+        verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside), exercised=exercised)
         record = self._record(exchange, shown, before, thing, tuple(layers))
+        record = evolve(record, rows=judged.records, group=isinstance(thing, Group))
+        if isinstance(call, Extract | HandBack):
+            record = evolve(record, before=origins[0].state, live_before=origins[0].live) if origins else record
         self.states[_shown_as(call, exchange.name)] = shown.after
         self.planes[_shown_as(call, exchange.name)] = observation.state
         ends = expectation.ends or observation.outcome == "unsupported"
@@ -209,13 +220,13 @@ def _apart(divergence: Divergence) -> Divergence:
 
 def _inner_first(outer: tuple[Divergence, ...], inside: tuple[Divergence, ...]) -> tuple[Divergence, ...]:
     """Order the divergences of a list: refusals of the whole list, then what one layer shows, then what all show."""
-    whole = tuple(d for d in outer if d.field in ("outcome", "answer"))
+    whole = tuple(d for d in outer if d.field in ("outcome", "answer", "rows"))
     return (*whole, *inside, *(d for d in outer if d not in whole))
 
 
 def _shown_as(call: Call | None, name: str) -> str:
     """Name the object whose state a call shows: what it made, or what it acted on."""
-    made = getattr(call, "as_", None) if isinstance(call, Clone) else None
+    made = getattr(call, "as_", None) if isinstance(call, Clone | Extract | HandBack) else None
     return made or name
 
 

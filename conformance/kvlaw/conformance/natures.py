@@ -35,8 +35,10 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
         yield from ("OWN-7", "TRIM-8") if past.reset and not past.trimmed else ("TRIM-8",)
     if missing and missing <= past.unread:
         yield "READ-5"
-    if extra - past.dropped - set(model.row.tokens) - {0}:
-        yield "OWN-3"
+    if extra & past.padding:
+        yield from ("PAD-10", "PAD-4") if past.filtered else ("PAD-4",)
+    if extra - past.dropped - past.padding - set(model.row.tokens) - {0}:
+        yield from ("ROWS-16", "ROWS-1", "OWN-3") if past.filtered else ("ROWS-1", "OWN-3")
     if missing & _before_a_trim(model):
         yield from ("TRIM-1", "TRIM-2")
 

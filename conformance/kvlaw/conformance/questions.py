@@ -13,7 +13,7 @@ from attrs import define, evolve, field, frozen
 from kvlaw.conformance.stamps import Stamper, spoil
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
-from kvlaw.reference.oracle import Layers
+from kvlaw.reference.oracle import Group, Layers
 from kvlaw.spec.calls import Append, Attend, Call, FetchDense, LookAt
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Bits, Payload
@@ -42,6 +42,8 @@ class Asked:
     pointers: npt.NDArray[np.int64]
     turn: int
     expectation: Expectation = field(factory=Expectation)
+    rows: tuple["Asked", ...] = ()
+    """Of a group's read, what each row is asked."""
     alone: bool = False
     """Each query stands alone, in a decode or a known append: the kernel of a decode attends (READ-13, READ-15)."""
 
@@ -61,9 +63,35 @@ class Questions:
         if not tokens or not isinstance(call, Append):
             return None
         self.turn += 1
-        pointers = self._pointers(call, tokens, world.get(call.on))
+        thing = world.get(call.on)
+        if isinstance(thing, Group) and thing.rows:
+            return self._ask_rows(call, tokens, thing)
+        pointers = self._pointers(call, tokens, thing)
         queries = self.stamper.queries(pointers, self.turn, self.turn)
         return Asked(queries, pointers, self.turn, alone=call.verb != "window")
+
+    def _ask_rows(self, call: Append, tokens: tuple[int, ...], group: Group) -> Asked:
+        """Ask every row for tokens of its own."""
+        rows: list[Asked] = []
+        length = len(tokens) // len(group.rows)
+        for number, row in enumerate(group.rows):
+            own = tokens[number * length : (number + 1) * length]
+            pointers = self._row_pointers(call, own, row, group.paddings[number].real(length))
+            seed = self.turn * 64 + number
+            rows.append(Asked(self.stamper.queries(pointers, self.turn, seed), pointers, self.turn))
+        alone = call.verb != "window"
+        rows = [evolve(row, alone=alone) for row in rows]
+        whole = np.concatenate([row.queries for row in rows])
+        return Asked(whole, rows[0].pointers, self.turn, alone=alone, rows=tuple(rows))
+
+    def _row_pointers(
+        self, call: Append, tokens: tuple[int, ...], row: Model, real: tuple[int, ...]
+    ) -> npt.NDArray[np.int64]:
+        """Choose pointers for a row's real queries; a padded one asks for itself."""
+        pointers = np.array(tokens, np.int64)
+        if real:
+            pointers[list(real)] = self._pointers(call, tuple(tokens[i] for i in real), row)
+        return pointers
 
     def _pointers(self, call: Append, tokens: tuple[int, ...], thing: object) -> npt.NDArray[np.int64]:
         """Choose for each query a token that it surely sees: one of its newest, never below a pinned one."""
@@ -76,13 +104,22 @@ class Questions:
         back = [(self.turn * 7 + i * 3) % min(reach, start + i + 1) for i in range(len(tokens))]
         return np.array([line[start + i - b] for i, b in enumerate(back)], np.int64)
 
-    def payload(self, call: Call, tokens: tuple[int, ...], asked: Asked | None) -> Payload | None:
-        """Make the tensors of a call; None for a call that has none."""
+    def _stacked(self, tokens: tuple[int, ...], queries: Bits, rows: int) -> Payload:
+        """Make the tensors of an append, each row of a group with tokens of its own."""
+        if rows == 1:
+            return self.stamper.payload(tokens, queries)
+        length = len(tokens) // rows
+        parts = [self.stamper.payload(tokens[b * length : (b + 1) * length], queries) for b in range(rows)]
+        keys, values = (np.concatenate(side) for side in zip(*((p.keys, p.values) for p in parts), strict=True))
+        return evolve(parts[0], tokens=tokens, keys=keys, values=values)
+
+    def payload(self, call: Call, tokens: tuple[int, ...], asked: Asked | None, rows: int = 1) -> Payload | None:
+        """Make the tensors of a call, for so many rows of a group; None for a call that has none."""
         queries = asked.queries if asked else np.zeros(0, np.uint16)
         if tokens:
-            return self.stamper.payload(tokens, queries)
+            return self._stacked(tokens, queries, rows)
         if isinstance(call, Append | FetchDense):
-            one = self.stamper.payload((1,), queries)
+            one = self._stacked((1,) * rows, queries, rows)
             return one if call.malformed else spoil(one, "empty", decode_call=False)
         dtype, scale = self.stamper.config.dtype, self.stamper.scale
         return Payload((), queries=queries, dtype=dtype, scale=scale) if asked else None

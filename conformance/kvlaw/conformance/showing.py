@@ -4,15 +4,37 @@ import numpy as np
 from attrs import define, field, frozen
 
 from kvlaw.conformance.compare import Shown
-from kvlaw.conformance.decode import Columns, Decoder, NonsenseError, handed, visible_under
+from kvlaw.conformance.decode import (
+    Columns,
+    Decoder,
+    NonsenseError,
+    handed,
+    of_padding,
+    of_row,
+    own_columns,
+    own_state,
+    visible_under,
+)
 from kvlaw.conformance.probes import check_probes
 from kvlaw.conformance.questions import Asked
 from kvlaw.conformance.stamps import SIDES, Stamper
 from kvlaw.reference.expectation import Expectation
+from kvlaw.reference.model import Model
 from kvlaw.reference.numerics import attention
 from kvlaw.reference.numerics.formats import equal_bits
 from kvlaw.reference.numerics.quantized_attention import KernelSet
-from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt, MakeMask, Reset, Trim
+from kvlaw.spec.calls import (
+    AppendDecode,
+    AppendWindow,
+    Call,
+    Filter,
+    Finalize,
+    LookAt,
+    MakeMask,
+    Prepare,
+    Reset,
+    Trim,
+)
 from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
 from kvlaw.spec.records import ReadRecord, Tokens
 
@@ -29,6 +51,8 @@ class Exchange:
     asked: Asked | None = None
     before: StateView | None = None
     """The state of the object that was shown last before the call."""
+    row: Model | None = None
+    """Of a row of a group: the row after the call."""
 
     @property
     def queries(self) -> int:
@@ -64,6 +88,11 @@ class Showing:
             probes = self._probes(exchange) if read is not None and dense is None else None
         except (NonsenseError, TypeError, ValueError) as error:
             return Shown(observation, nonsense=str(error))
+        if exchange.row is not None:
+            own = frozenset(exchange.row.row.tokens)
+            read = read and of_padding(read, exchange.row.past.padding)
+            dense = dense and own_columns(dense, exchange.row.past.padding)
+            after = after and own_state(after, own)
         if read is not None:
             self._compute(exchange, read)
         same, foretold = self._handed_same(exchange), self._foretold(exchange, read)
@@ -82,20 +111,29 @@ class Showing:
             width = int(keys.shape[2])
             form = None if columns.torn else exchange.expectation.form  # the columns of which they were found to be
             return ReadRecord(None, columns.ids, width, torn=columns.torn, form=form) if view else None, columns
-        return (None if view is None else decoder.read(view, exchange.queries)), None
+        read = None if view is None else decoder.read(view, exchange.queries)
+        real = exchange.expectation.real
+        return (read if read is None or real is None else of_row(read, real)), None
 
     def _probes(self, exchange: Exchange) -> tuple[tuple[int, str, str], ...] | None:
         view, asked, sights = exchange.observation.read, exchange.asked, exchange.expectation.sights
         if view is None or view.output is None or asked is None or not sights:
             return None
-        return check_probes(self.stamper, view.output, sights, asked.pointers, asked.turn)
+        output, pointers = view.output, asked.pointers
+        real = exchange.expectation.real
+        if real is not None:
+            if output.ndim != 4 or output.shape[2] != len(pointers):  # [B, H, L, D]
+                wanted = f"an output of {len(pointers)} queries"
+                return ((0, wanted, f"one of shape {list(output.shape)}"),)
+            output, pointers = output[:, :, list(real)], pointers[list(real)]
+        return check_probes(self.stamper, output, sights, pointers, asked.turn)
 
     def _foretold(self, exchange: Exchange, read: ReadRecord | None) -> tuple[tuple[Tokens, ...], ...] | None:
         """Say what a mask that was asked for beforehand lets this append's queries see (MASK-12)."""
         call, name = exchange.call, exchange.name
         if isinstance(call, MakeMask) and exchange.observation.mask is not None:
             self.foretold[name] = (call, exchange.observation.mask)
-        if call is None or not (call.appends or isinstance(call, Trim | Reset)):
+        if call is None or not (call.appends or isinstance(call, Trim | Reset | Filter | Prepare | Finalize)):
             return None
         made, mask = self.foretold.pop(name, (None, None))
         if made is None or mask is None or not isinstance(call, AppendDecode | AppendWindow) or read is None:
@@ -103,7 +141,9 @@ class Showing:
         phase = "decode" if isinstance(call, AppendDecode) else "window"  # a known append has the mask of a window
         if (made.phase, made.length, made.window) != (phase, call.length, call.window):
             return None
-        return visible_under(mask, read, len(exchange.tokens))
+        shown = visible_under(mask, read, len(exchange.tokens))
+        real = exchange.expectation.real
+        return shown if shown is None or real is None else tuple(tuple(row[q] for q in real) for row in shown)
 
     def _respelt(self, exchange: Exchange) -> tuple[int, ...] | None:
         """List the spare columns that a conversion did not turn into the codes of what stood in them (PREC-9).
@@ -154,7 +194,10 @@ class Showing:
             return
         if view.output is None or view.keys is None or view.values is None or view.mask is None or read.visible is None:
             return
-        wanted = self._modelled(asked, view, view.keys, view.values, view.mask)
-        same = wanted.shape == view.output.shape
-        same = same and bool(np.all(equal_bits(wanted, view.output, self.stamper.config.dtype)))
+        wanted, output = self._modelled(asked, view, view.keys, view.values, view.mask), view.output
+        same = wanted.shape == output.shape
+        if same and exchange.expectation.real is not None:
+            real = list(exchange.expectation.real)
+            wanted, output = wanted[:, :, real], output[:, :, real]
+        same = same and bool(np.all(equal_bits(wanted, output, self.stamper.config.dtype)))
         self.arithmetic = Arithmetic(self.arithmetic.reads + 1, self.arithmetic.different + (not same))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kvlaw.conformance.decode import spread
 from kvlaw.conformance.guard import ShowingError, show
@@ -151,6 +151,58 @@ class Views:
         shown = {name: self.mask(mask).array for name, mask in masks.items()}
         return {name: array for name, array in shown.items() if array is not None}
 
+    def row_reads(self, read: Any, payload: Payload, known: bool = False) -> list[ReadView]:
+        """Show the read of a group row by row: what each fetched, its part of the mask, and of the answer."""
+        parts = show("the fetch of each row", self.adapter.fetched_rows, read)
+        if parts is None:
+            return self._sliced(self.read(read, payload, known), payload)
+        mask = show("the mask", self.adapter.read_mask, read)
+        asked = "attend" in self.adapter.capabilities and payload.queries.size > 0
+        output = self._attended(read, payload, (), mask) if asked else None
+        answer = None if output is None else self.tensor("the output", output)
+        whole = ReadView(None, None, None if isinstance(mask, Unshown) else self.mask(mask), answer)
+        rows = self._sliced(whole, payload)
+        if len(parts) != len(rows):
+            raise ShowingError(f"the fetch has {len(parts)} rows, asked were {len(rows)}")
+        return [self._with_columns(row, *show("the fetch", pair, part)) for row, part in zip(rows, parts, strict=True)]
+
+    def _with_columns(self, view: ReadView, keys: Any, values: Any) -> ReadView:
+        form: Form = "affine" if self.is_codes(keys) else "dense"
+        shown = self.columns("the fetched keys", keys), self.columns("the fetched values", values)
+        return evolve(view, keys=shown[0], values=shown[1], form=form)
+
+    def _sliced(self, whole: ReadView, payload: Payload) -> list[ReadView]:
+        count = (
+            int(payload.queries.shape[0]) if payload.queries.ndim == 4 else int(payload.keys.shape[0])
+        )  # [B, H, L, D]
+        for array in (whole.keys, whole.values, whole.output):
+            if array is not None and array.ndim == 4 and array.shape[0] != count:  # [B, H, L, D]
+                raise ShowingError(f"the read has {array.shape[0]} rows instead of {count}")
+
+        def row(array: npt.NDArray[Any] | None, number: int) -> npt.NDArray[Any] | None:
+            return array if array is None or array.ndim != 4 else array[number : number + 1]  # [B, H, L, D]
+
+        return [
+            ReadView(
+                row(whole.keys, b),
+                row(whole.values, b),
+                row_of_mask(whole.mask, b, count),
+                row(whole.output, b),
+                whole.form,
+                row(whole.alone, b),
+            )
+            for b in range(count)
+        ]
+
+    def group(self, group: Any, reads: Sequence[ReadView | None]) -> Observation:
+        """Show a group and its rows, with what each of them read."""
+        states: Sequence[Any] = show("the rows", self.adapter.show_rows, group)
+        if any(not isinstance(state, StateView) for state in states):
+            raise ShowingError("the rows: a StateView of each is wanted")
+        read = [*reads, *[None] * (len(states) - len(reads))]
+        rows = tuple(Observation(read=r, state=s) for r, s in zip(read, states, strict=False))
+        return Observation(state=self.state(group), rows=rows)
+
     def layers(self, caches: Sequence[Any], reads: Sequence[ReadView | None]) -> Observation:
         """Show a list of layers, with the reads that they made."""
         states = [self.state(cache) for cache in caches]
@@ -168,6 +220,13 @@ class Views:
             can_trim=None if None in flags else tuple(bool(flag) for flag in flags),
             max_append=show("max_append of the list", self.adapter.max_append_layers, caches),
         )
+
+
+def row_of_mask(mask: MaskView | None, number: int, count: int) -> MaskView | None:
+    """Take one row's part of a group's mask; one that has no axis of so many rows stays as it is (MASK-16)."""
+    if mask is None or mask.array is None or mask.array.ndim != 4 or mask.array.shape[0] != count:  # [B, H, L, S]
+        return mask
+    return MaskView(mask.kind, mask.array[number : number + 1])
 
 
 def _array(get: Callable[[Any], Any], given: Any) -> npt.NDArray[Any]:

@@ -1,7 +1,8 @@
 """The meaning of a cache: which token stands at which position, and what a query may see.
 
 This is the definition of the core profile. A row is the list of its tokens by position; there is no ring, no column, no
-buffer and no neighbour. Visible = retained, causal, within the window (or a pinned sink).
+buffer and no neighbour. Visible = retained, causal, within the window (or a pinned sink). Padding is a count of columns
+that bring no token.
 """
 
 from attrs import evolve, field, frozen
@@ -40,6 +41,33 @@ class Row:
         left = self.offset - count
         evicted = 0 if window is None or count == 0 else max(0, self.offset - window)
         return Row(self.tokens[:left], min(max(self.floor, evicted), left))
+
+
+@frozen
+class Padding:
+    """The padding of a prefill that is still to come in one row.
+
+    The next ``before`` columns are left padding; ``until`` counts the columns that come before the right padding, those
+    included, None if no right padding was announced.
+    """
+
+    before: int = 0
+    until: int | None = None
+
+    @property
+    def pends(self) -> bool:
+        """Padding is still to come, or right padding to be taken off."""
+        return self.before > 0 or self.until is not None
+
+    @clause("PAD-1", "PAD-2", "PAD-6")
+    def real(self, length: int) -> tuple[int, ...]:
+        """List which of the next ``length`` columns hold real tokens."""
+        end = length if self.until is None else min(length, self.until)
+        return tuple(range(min(self.before, end), end))
+
+    def after(self, length: int) -> "Padding":
+        """Give what is still to come after ``length`` columns."""
+        return Padding(max(0, self.before - length), None if self.until is None else max(0, self.until - length))
 
 
 @frozen

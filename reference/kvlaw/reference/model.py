@@ -16,7 +16,10 @@ from kvlaw.spec.observations import Unbounded
 
 @frozen
 class Past:
-    """What happened to a cache so far, as far as clauses ask about it; ``converted``: by its last append."""
+    """What happened to a cache so far, as far as clauses ask about it.
+
+    ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row.
+    """
 
     styles: frozenset[str] = frozenset()
     trimmed: bool = False
@@ -30,6 +33,11 @@ class Past:
     peak: int = 0
     grew: bool = False
     converted: bool = False
+    padded: bool = False
+    padding: frozenset[int] = frozenset()
+    joined: bool = False
+    filtered: bool = False
+    finalized: bool = False
 
 
 @frozen

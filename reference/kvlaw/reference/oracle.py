@@ -12,8 +12,13 @@ followed.
 from attrs import evolve
 
 from kvlaw.reference.expectation import Expectation, Expected
+from kvlaw.reference.group import Group
+from kvlaw.reference.group_judge import GroupJudge
+from kvlaw.reference.group_refusals import merge_refusal
+from kvlaw.reference.group_states import Context
 from kvlaw.reference.judge import Judge
 from kvlaw.reference.lists import Lists
+from kvlaw.reference.membership import is_lone, merged
 from kvlaw.reference.model import Model
 from kvlaw.reference.world import (
     HANDING,
@@ -25,7 +30,7 @@ from kvlaw.reference.world import (
     UnknownObjectError,
     WorldObject,
 )
-from kvlaw.spec.calls import Append, Attend, Call, Clone, Drop, LookAt, OpenList
+from kvlaw.spec.calls import Append, Attend, Call, Clone, Drop, Extract, HandBack, LookAt, MakeCache, Merge, OpenList
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 
@@ -37,15 +42,18 @@ class Oracle:
         """Make an oracle of one profile; ``open`` it before the first step."""
         self.profile: Profile = profile
         self.world: dict[str, WorldObject] = {}
-        self.acted: Model | Layers | None = None
+        self.acted: Model | Group | Layers | None = None
         self.judge = Judge(Config("full"), profile)
-        self.lists = Lists(self.judge)
+        self.lists, self.groups = Lists(self.judge), GroupJudge(Config("full_rows"), profile)
 
     @clause("POS-1", "ERR-6", "RING-14")
     def open(self, config: Config, seen: Seen | None = None) -> Expectation:
         """Make ``c0``; refuse an impossible configuration, or in ``core`` let each query at least see itself."""
         self.world, self.judge, self.acted = {}, Judge(config, self.profile), None
-        self.lists = Lists(self.judge)
+        self.lists, self.groups = Lists(self.judge), GroupJudge(config, self.profile)
+        if config.problem is None and config.is_rows:
+            self.world["c0"] = self.acted = group = Group.empty(config.layer, config.row_count)
+            return self.groups.states.after(group, Context())
         if config.problem is None:
             self.world["c0"] = self.acted = model = Model.empty(config.layer)
             return Expectation(expected=self.judge.states.after(model, None))
@@ -66,18 +74,59 @@ class Oracle:
             if self.acted is not None:
                 self.world[call.as_] = self.acted
             return expectation
+        if isinstance(call, Merge | MakeCache):
+            return self._made(call, seen or Seen())
         target = self.find(call.on)
         if isinstance(call, Drop) and not isinstance(target, Model):
             self.world.pop(call.on)
             return Expectation()
         if isinstance(target, Layers):
             expectation, after = self.lists.call(target, call, tokens, seen or Seen())
+        elif isinstance(target, Group) and isinstance(call, Extract | HandBack):
+            return self._taken(target, call, seen or Seen())
+        elif isinstance(target, Group):
+            expectation, after = self.groups.call(target, call, tokens, seen or Seen())
         elif isinstance(target, Model):
             expectation, after = self.judge.call(target, call, tokens, seen or Seen())
         else:
             return self._on_handed(target, call)
         self.world[call.on] = self.acted = after
         self._name(call, expectation, after)
+        return expectation
+
+    @clause("ROWS-3", "ROWS-7", "ROWS-8")
+    def _made(self, call: Merge | MakeCache, seen: Seen) -> Expectation:
+        """Make a cache, or a group of what there is."""
+        if isinstance(call, MakeCache):
+            layer = call.layer or self.judge.config.layer.serial
+            if layer.problem or layer.is_rows:
+                return Expectation(("refused",), ("ERR-6",), ends=True)
+            self.world[call.as_] = self.acted = model = Model.empty(layer)
+            return Expectation(expected=self.judge.states.after(model, None))
+        sources = [self._source(name) for name in call.sources]
+        if cited := merge_refusal(sources, call, self.judge.config):
+            accepted = self.profile == "core" and seen.outcome == "ok"
+            return Expectation(
+                ("ok", "refused") if accepted else ("refused",), () if accepted else cited, ends=accepted
+            )
+        for name, source in zip(call.sources, sources, strict=True):
+            self.world[name] = source.was(related=True)
+        self.world[call.as_] = self.acted = group = merged(sources)
+        context = Context(call, lone=is_lone(sources), bracket=group.prefilling)
+        return evolve(self.groups.states.after(group, context), charged=("ROWS-3",))
+
+    def _source(self, name: str) -> Model | Group:
+        source = self.find(name)
+        if not isinstance(source, Model | Group):
+            raise UnknownObjectError(f"{name!r} is no cache and no group: it cannot be merged")
+        return source
+
+    def _taken(self, group: Group, call: Extract | HandBack, seen: Seen) -> Expectation:
+        """Make a cache of one row; the group stays as it is."""
+        expectation, model = self.groups.taken(group, call, seen)
+        self.world[call.on] = group.was(related=True)
+        if model is not None:
+            self.world[call.as_] = self.acted = model
         return expectation
 
     def find(self, name: str) -> WorldObject:
@@ -89,7 +138,7 @@ class Oracle:
         return self.world[name]
 
     @clause("OWN-2", "OWN-3", "OWN-4", "OWN-5", "OWN-6")
-    def _name(self, call: Call, expectation: Expectation, after: Model | Layers) -> None:
+    def _name(self, call: Call, expectation: Expectation, after: Model | Group | Layers) -> None:
         """Put what a call made under its name, and let go of what it drops."""
         name = getattr(call, "as_", None)
         if isinstance(call, Drop):
@@ -123,17 +172,20 @@ class Oracle:
 
     def _again(self, read: ReadModel) -> Expectation:
         owner = self.world.get(read.owner)
-        moved = not isinstance(owner, Model | Layers) or owner.version != read.version
+        moved = not isinstance(owner, Model | Group | Layers) or owner.version != read.version
         return self._reread(read.shows, ("OWN-1", "READ-2") if moved else ("READ-2",))
 
     def _reread(self, shows: Expectation, cited: tuple[str, ...]) -> Expectation:
         layers = tuple(self._reread(layer, cited) for layer in shows.layers)
+        rows = tuple(self._reread(row, cited) for row in shows.rows)
         kept = (Expected("sights", shows.sights, cited), Expected("probes", None, cited)) if shows.sights else ()
         order = self.judge.states.layout_only(Expected("order", shows.order, cited)) if shows.sights else ()
         policy = self.judge.config.bits is not None and shows.sights
         form = (Expected("form", shows.form, ("PREC-4",)),) if policy else ()
         apart = tuple(e for e in shows.expected if e.field == "apart")
-        return evolve(shows, outcomes=("ok",), charged=cited, expected=(*form, *kept, *order, *apart), layers=layers)
+        return evolve(
+            shows, outcomes=("ok",), charged=cited, expected=(*form, *kept, *order, *apart), layers=layers, rows=rows
+        )
 
 
-__all__ = ["Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]
+__all__ = ["Group", "Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]

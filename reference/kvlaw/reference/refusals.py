@@ -5,7 +5,7 @@ from kvlaw.reference.model import Model
 from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, Malformed, Trim
 from kvlaw.spec.config import Config
 
-_TENSORS: dict[Malformed, str] = {
+TENSORS: dict[Malformed, str] = {
     "rank": "ERR-2",
     "batch": "ERR-2",
     "heads": "ERR-2",
@@ -15,6 +15,7 @@ _TENSORS: dict[Malformed, str] = {
     "two": "ERR-4",
     "empty": "ERR-4",
 }
+"""The clause by which spoilt tensors are refused, by the way in which they are spoilt."""
 _NEEDS_STORAGE = ("batch", "heads", "head_dim", "dtype")
 
 
@@ -27,7 +28,7 @@ def refusal(model: Model, call: Call, config: Config) -> tuple[str, ...]:
         return _trim_refusal(model, call)
     malformed = getattr(call, "malformed", None)
     if malformed is not None and not (malformed in _NEEDS_STORAGE and not model.slots):
-        return (_TENSORS[malformed],)
+        return (TENSORS[malformed],)
     length, phase = getattr(call, "length", 1), getattr(call, "phase", "window")
     counted = isinstance(call, (Append, FetchDense, MakeMask))
     if counted and (length < 1 or (phase == "decode" and length != 1)):

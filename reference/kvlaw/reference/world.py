@@ -5,6 +5,7 @@ from typing import Literal
 from attrs import frozen
 
 from kvlaw.reference.expectation import Expectation
+from kvlaw.reference.group import Group
 from kvlaw.reference.model import Model
 from kvlaw.spec.observations import Observation
 
@@ -49,7 +50,7 @@ class Layers:
         return sum(model.version for model in self.models)
 
 
-WorldObject = Model | Layers | ReadModel | Handed
+WorldObject = Model | Group | Layers | ReadModel | Handed
 HANDING: dict[str, tuple[str, ...]] = {"state": ("OWN-4",), "dense": ("OWN-5",), "mask": ("OWN-6",)}
 """The calls that hand out arrays, and the clause that keeps those arrays unchanged."""
 

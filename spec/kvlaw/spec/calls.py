@@ -24,6 +24,7 @@ MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
 NAME = r"(?!(?:on|as)$)[A-Za-z_][A-Za-z0-9_.]*"
 """What an object may be called: a word that the text form cannot take for anything else."""
 
+_LAYER = {"schema": {"anyOf": [{"$ref": "#/$defs/layer"}, {"type": "null"}]}}
 _SCHEMA = {"schema": {"pattern": f"^{NAME}$"}}
 _malformed = validators.optional(validators.in_(MALFORMED))
 _spoilt = validators.optional(validators.in_(get_args(Spoilt)))
@@ -206,9 +207,10 @@ class OpenList(BaseCall):
 
 @frozen(kw_only=True)
 class MakeCache(BaseCall):
-    """Make an empty serial cache of the layer of a group (ROWS-3)."""
+    """Make an empty serial cache, with the layer of the trace's groups or with another ``layer``."""
 
     verb: ClassVar[str] = "cache"
+    layer: LayerSpec | None = field(default=None, metadata=_LAYER)
     as_: str = field(validator=_is_name, metadata=_SCHEMA)
 
 

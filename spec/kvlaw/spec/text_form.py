@@ -19,7 +19,7 @@ from typing import Any, cast
 import attrs
 from attrs import field, frozen
 
-from kvlaw.spec.calls import CALLS, Call, Merge, OpenList
+from kvlaw.spec.calls import CALLS, Call, MakeCache, Merge, OpenList
 from kvlaw.spec.claims import CLAIMS, MOST, OF_QUERIES, Claim, format_tokens, parse_claims, parse_tokens, write_claims
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.structure import Json, written
@@ -173,11 +173,7 @@ def parse_call(text: str) -> tuple[Call, int]:
     verb, *words = text.split()
     if verb not in CALLS:
         raise TraceError(f"{text!r}: unknown call {verb!r}; known are {', '.join(CALLS)}")
-    data: Json = {}
-    if verb == OpenList.verb:
-        data["layers"], words = _layers(words, text)
-    if verb == Merge.verb:
-        data["sources"], words = _sources(words)
+    data, words = _made_of(verb, words, text)
     times = 1
     while words:
         word = words.pop(0)
@@ -197,6 +193,19 @@ def parse_call(text: str) -> tuple[Call, int]:
     return cast("Call", load(cast("type[Any]", CALLS[verb]), data, f"{text!r}")), times
 
 
+def _made_of(verb: str, words: list[str], part: str) -> tuple[Json, list[str]]:
+    """Read what a call makes an object of, and give the words behind it: layers, sources, or one layer."""
+    if verb == OpenList.verb:
+        layers, words = _layers(words, part)
+        return {"layers": layers}, words
+    if verb not in (Merge.verb, MakeCache.verb):
+        return {}, words
+    named, words = _until_names(words)
+    if verb == Merge.verb:
+        return {"sources": named}, words
+    return ({"layer": _layer(named, part)} if named else {}), words
+
+
 def _value(name: str, word: str, part: str) -> object:
     """Read a value: a list of integers where the field is one number per row, else a number or a word."""
     if name not in _PER_ROW:
@@ -209,7 +218,7 @@ def _value(name: str, word: str, part: str) -> object:
     return numbers
 
 
-def _sources(words: list[str]) -> tuple[list[str], list[str]]:
+def _until_names(words: list[str]) -> tuple[list[str], list[str]]:
     end = next((i for i, word in enumerate(words) if word in ("as", "on") or re.fullmatch(r"x\d+", word)), len(words))
     return words[:end], words[end:]
 
@@ -270,13 +279,15 @@ def write_call(call: Call) -> str:
         text.append(" + ".join(layer.describe() for layer in call.layers))
     elif isinstance(call, Merge):
         text += call.sources
+    elif isinstance(call, MakeCache):
+        text += [call.layer.describe()] if call.layer else []
     elif first is not None:
         text.append(_written(getattr(call, first)))
     options: list[str] = []
     names: list[str] = []
     for attribute in attrs.fields(type(call)):
         value = getattr(call, attribute.name)
-        if attribute.name in (first, "layers", "sources") or value == attribute.default:
+        if attribute.name in (first, "layer", "layers", "sources") or value == attribute.default:
             continue
         if attribute.name in ("on", "as_"):
             names.append(f"{written(attribute.name)} {value}")

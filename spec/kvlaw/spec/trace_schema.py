@@ -51,10 +51,15 @@ def _object(kind: type[Any], extra: Mapping[str, Json] | None = None) -> Json:
     return {
         "description": str(kind.__doc__).partition("\n")[0],
         "type": "object",
-        "properties": {**named, **{written(a.name): _value(a.type) | a.metadata.get("schema", {}) for a in fields}},
+        "properties": {**named, **{written(a.name): _field(a) for a in fields}},
         "required": [*named, *(written(a.name) for a in fields if a.default is attrs.NOTHING)],
         "additionalProperties": False,
     }
+
+
+def _field(attribute: "attrs.Attribute[Any]") -> Json:
+    schema: Json = attribute.metadata.get("schema", {})
+    return schema if "anyOf" in schema else _value(attribute.type) | schema
 
 
 def _value(kind: Any) -> Json:

@@ -1,19 +1,51 @@
 """``builtin:oracle``: the NumPy reference caches as a subject, and the adapter on which planted faults are built."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import Adapter
-from kvlaw.conformance.interface import Tensors
-from kvlaw.reference.layout import Cache, Read, Refusal
+from kvlaw.conformance.interface import Tensors, UnsupportedError
+from kvlaw.reference import index_group
+from kvlaw.reference.layout import Cache, Planes, Read, Refusal
+from kvlaw.reference.layout_group import GroupRead, RowGroup, merge
 from kvlaw.spec.calls import AppendName, Phase
-from kvlaw.spec.config import POLICIES, LayerSpec
+from kvlaw.spec.config import KINDS, POLICIES, LayerSpec
 from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Bits, StateView, Unbounded
+
+
+def _shown_group(group: RowGroup) -> StateView:
+    most = max((*group.offsets, 0))
+    return StateView(
+        columns=group.columns,
+        write_index=group.write_index,
+        nbytes=group.nbytes,
+        bytes_per_token=group.bytes_per_token,
+        identity=group.identity,
+        storage=group.storage,
+        can_trim=tuple(group.can_trim(n) for n in range(most + 2)),
+        max_append=group.max_append,
+        rows=group.count,
+    )
+
+
+def _shown_row(group: RowGroup, b: int) -> StateView:
+    planes = group.planes(b) if group.columns else None
+    return StateView(
+        offset=group.offsets[b],
+        size=index_group.held(group.state, b),
+        storage=group.row_storage(b),
+        floor=group.floor(b),
+        max_append=group.max_append_of(b),
+        keys=None if planes is None else planes.keys.copy(),
+        values=None if planes is None else planes.values.copy(),
+        form=group.row_storage(b),
+        columns=group.columns,
+    )
 
 
 @frozen(eq=False)
@@ -30,7 +62,9 @@ class ReferenceAdapter(Adapter):
     capabilities = frozenset(CAPABILITIES)
     policies = POLICIES
     computes = "model"
+    kinds = KINDS
     cache_type: type[Cache] = Cache
+    group_type: type[RowGroup] = RowGroup
 
     def build(self, layer: LayerSpec) -> Any:
         """Make a reference cache."""
@@ -61,12 +95,18 @@ class ReferenceAdapter(Adapter):
             cache.codec, cache.floor = twin.codec, twin.floor
         return reads
 
-    def fetched(self, read: Read) -> tuple[Any, Any] | None:
-        """Give what the read attends."""
+    def fetched(self, read: Any) -> tuple[Any, Any] | None:
+        """Give what the read attends; of a group's read, row by row (``fetched_rows``)."""
+        if isinstance(read, GroupRead):
+            return None
         if read.codec is None:
             return read.keys, read.values
         sides = (read.codec.split("keys", read.keys), read.codec.split("values", read.values))
         return tuple((c.words, c.scales, c.biases) for c in sides)
+
+    def fetched_rows(self, read: Any) -> list[Any]:
+        """Give what each row of a group's read attends."""
+        return [self.fetched(row) for row in read.rows]
 
     def read_mask(self, read: Read) -> Any:
         """Give the read's mask."""
@@ -76,13 +116,18 @@ class ReferenceAdapter(Adapter):
         """Attend in MLX's CPU arithmetic."""
         return read.attend(queries.bits, scale)
 
-    def attend_alone(self, read: Read, queries: Any, scale: float, mask: npt.NDArray[np.bool_]) -> Any:
+    def attend_alone(self, read: Any, queries: Any, scale: float, mask: npt.NDArray[np.bool_]) -> Any:
         """Attend one query over the read's fetch, by the model and not by the read."""
+        if isinstance(read, GroupRead):
+            raise UnsupportedError
         return Read(read.keys, read.values, mask, 1, read.dtype, read.codec).attend(queries.bits, scale)
 
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Append and hand out the fetch."""
         planes = cache.fetch_dense(keys.bits, values.bits, keys.dtype)
+        if isinstance(planes, tuple):
+            rows = cast("tuple[Planes, ...]", planes)
+            return np.concatenate([row.keys for row in rows]), np.concatenate([row.values for row in rows])
         return planes.keys, planes.values
 
     def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
@@ -91,7 +136,7 @@ class ReferenceAdapter(Adapter):
 
     def trim(self, cache: Any, n: Any, bypass: bool) -> int | None:
         """Drop the newest positions."""
-        return cache.trim(n, bypass)
+        return cache.trim(n) if isinstance(cache, RowGroup) else cache.trim(n, bypass)
 
     def trim_layers(self, caches: list[Any], n: Any) -> int | None:
         """Ask every layer first, then trim all."""
@@ -114,6 +159,8 @@ class ReferenceAdapter(Adapter):
 
     def state(self, cache: Any) -> Mapping[str, Any]:
         """Hand out copies of the state."""
+        if isinstance(cache, RowGroup):
+            return {f"{name}.{b}": array for b, row in enumerate(cache.take_state()) for name, array in row.items()}
         return cache.take_state()
 
     def reset(self, cache: Any) -> None:
@@ -122,6 +169,8 @@ class ReferenceAdapter(Adapter):
 
     def show(self, cache: Any) -> StateView:
         """Show everything."""
+        if isinstance(cache, RowGroup):
+            return _shown_group(cache)
         flags = tuple(cache.can_trim(n) for n in range(cache.offset + 2))
         view = StateView(
             cache.offset,
@@ -139,6 +188,54 @@ class ReferenceAdapter(Adapter):
         )
         planes = cache.planes
         return view if planes is None else evolve(view, keys=planes.keys.copy(), values=planes.values.copy())
+
+    # A group of rows.
+
+    def build_rows(self, layer: LayerSpec, rows: int) -> Any:
+        """Make a group of empty rows."""
+        return self.group_type(layer, rows)
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        """Make a group of caches and groups."""
+        return merge(sources)
+
+    def extract(self, group: Any, row: int) -> Any:
+        """Make a cache of one row's raw storage."""
+        return group.extract(row)
+
+    def hand_back(self, group: Any, row: int) -> Any:
+        """Make a cache of one row."""
+        return group.hand_back(row)
+
+    def filter(self, group: Any, rows: Sequence[int]) -> None:
+        """Keep these rows."""
+        group.filter(rows)
+
+    def prepare(
+        self, group: Any, left: Sequence[int] | None, lengths: Sequence[int] | None, right: Sequence[int] | None
+    ) -> None:
+        """Announce padding."""
+        group.prepare(left, lengths, right)
+
+    def finalize(self, group: Any) -> None:
+        """Take the right padding off."""
+        group.finalize()
+
+    def begin_prefill(self, group: Any) -> None:
+        """Open the bracket."""
+        group.begin_prefill()
+
+    def commit_prefill(self, group: Any, rows: Sequence[int]) -> None:
+        """Settle these rows."""
+        group.commit_prefill(rows)
+
+    def end_prefill(self, group: Any) -> None:
+        """Close the bracket."""
+        group.end_prefill()
+
+    def show_rows(self, group: Any) -> list[StateView]:
+        """Show everything of each row."""
+        return [_shown_row(group, b) for b in range(group.count)]
 
     def poison(self, array: Any) -> None:
         """Overwrite the caller's array."""
