@@ -8,6 +8,8 @@
 * ``precision``: when a cache holds codes: never, always, or from a position on;
 * ``standing``, ``caches``: the state and the protocol that composes them; ``kinds``: the kinds; ``inputs`` and
   ``counts`` check what callers bring;
+* ``groups``: many rows in one object, composed of ``group_geometry``, ``group_masks``, ``group_planes``,
+  ``group_content``, ``group_settle`` and ``group_merge``;
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models;
 * ``errors``: what is refused, naming the clause.
@@ -20,10 +22,13 @@ from kvlaw.mlx_impl.errors import (
     ConfigError,
     CountError,
     DTypeError,
+    PaddingError,
+    RowError,
     ShapeError,
     TrimError,
     WindowError,
 )
+from kvlaw.mlx_impl.groups import RowGroup, make_rows, merge
 from kvlaw.mlx_impl.kinds import FullCache, RingCache, make
 from kvlaw.mlx_impl.precision import Precision, affine, bf16_first, dense
 from kvlaw.mlx_impl.reads import KnownRead, Read
@@ -37,10 +42,13 @@ __all__ = [
     "DTypeError",
     "FullCache",
     "KnownRead",
+    "PaddingError",
     "Phase",
     "Precision",
     "Read",
     "RingCache",
+    "RowError",
+    "RowGroup",
     "ShapeError",
     "TrimError",
     "WindowError",
@@ -48,4 +56,6 @@ __all__ = [
     "bf16_first",
     "dense",
     "make",
+    "make_rows",
+    "merge",
 ]

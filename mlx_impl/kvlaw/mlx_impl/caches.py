@@ -53,7 +53,7 @@ class Cache(Standing):
             layout = self._admit(keys, values, decode=True)
         geometry = self._geometry
         plain = window is None and not as_array
-        mask = None if plain else decode_mask(geometry, _window_argument(window), as_array)
+        mask = None if plain else decode_mask(geometry, window_argument(window), as_array)
         return Read(self._append(decode_plan(geometry), keys, values, layout, mask), mask, layout, 1)
 
     @clause("POS-2", "READ-1", "VIS-2", "VIS-8")
@@ -74,7 +74,7 @@ class Cache(Standing):
         length = keys.shape[2]
         geometry = self._geometry
         if window is not None:
-            window = _window_argument(window)
+            window = window_argument(window)
         mask = window_mask(geometry, length, window, as_array)
         return Read(self._append(window_plan(geometry, length), keys, values, layout, mask), mask, layout, length)
 
@@ -93,7 +93,7 @@ class Cache(Standing):
         layout = self._layout
         if layout is None or not layout.fits_window(keys, values):
             layout = self._admit(keys, values)
-        length, geometry, window = keys.shape[2], self._geometry, _window_argument(window)
+        length, geometry, window = keys.shape[2], self._geometry, window_argument(window)
         mask = window_mask(geometry, length, window, as_array)
         rows = window_mask(geometry, length, window, as_array=True)
         assert isinstance(rows, Lease)  # noqa: S101  # asked for as an array
@@ -165,7 +165,7 @@ class Cache(Standing):
             WindowError: if this cache cannot honour ``window``.
         """
         length = as_count(length, "a mask for length", "ERR-4", least=1)
-        window = _window_argument(window)
+        window = window_argument(window)
         if phase == "decode":
             if length != 1:
                 raise CountError(f"a decode mask for length {length}", "a decode appends exactly 1 per row", "ERR-4")
@@ -214,6 +214,6 @@ class Cache(Standing):
         self._clear()
 
 
-def _window_argument(window: object) -> int | None:
+def window_argument(window: object) -> int | None:
     """Check the window argument of a mask: None, or at least 1 (ERR-7)."""
     return None if window is None else as_count(window, "window argument", "ERR-7", least=1)

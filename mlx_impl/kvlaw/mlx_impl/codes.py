@@ -85,6 +85,10 @@ class AffinePlanes:
         """Take the first ``columns`` columns."""
         return self.at(columns_index(0, columns))
 
+    def row(self, row: int) -> "AffinePlanes":
+        """Take one row."""
+        return AffinePlanes(self.store, _each(self.keys, slice(row, row + 1)), _each(self.values, slice(row, row + 1)))
+
     @clause("READ-10")
     def stored(self) -> tuple[Codes, Codes]:
         """Return the codes of keys and of values, arrays that belong to the caller."""

@@ -7,7 +7,9 @@ A refusal is raised before anything changed.  It names what was asked, what is p
 * ``ShapeError``, ``DTypeError``: arrays of an append or of a query;
 * ``CountError``: a count, a window argument or a phase that is not one;
 * ``WindowError``: a window argument that this cache cannot honour;
-* ``TrimError``: a trim that is not possible now.
+* ``TrimError``: a trim that is not possible now;
+* ``RowError``: rows of a group that are not there, or that cannot stand in one group;
+* ``PaddingError``: padding that cannot be, or a call that has to wait until announced padding is dealt with.
 """
 
 
@@ -46,3 +48,11 @@ class WindowError(CacheError):
 
 class TrimError(CacheError):
     """Refuse a trim that cannot drop exactly what it was asked to drop."""
+
+
+class RowError(CacheError):
+    """Refuse rows that a group does not have, or that cannot be one group."""
+
+
+class PaddingError(CacheError):
+    """Refuse padding that cannot be, and what is not possible while padding is announced."""

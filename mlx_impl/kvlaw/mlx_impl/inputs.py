@@ -83,6 +83,10 @@ class Layout:
             and shape[1] % self.heads == 0
         )
 
+    def of_rows(self, rows: int) -> "Layout":
+        """Return the layout of the like with ``rows`` rows."""
+        return _layout(rows, self.heads, self.key_dim, self.value_dim, self.dtype)
+
     def describe(self) -> str:
         """Write the layout for an error message."""
         shapes = f"keys [{self.batch}, {self.heads}, L, {self.key_dim}], values [..., {self.value_dim}]"

@@ -31,7 +31,7 @@ TILED_BITS = (4, 8)
 TILED_DTYPES = (mx.bfloat16, mx.float16)
 
 HiddenBy = mx.array | Literal["causal"] | None
-"""A mask as kernels take it: bool ``[L, S]``, plain causal aligned at the last column, or none."""
+"""A mask as kernels take it: bool ``[L, S]`` or ``[B, 1, L, S]``, plain causal aligned at the last column, or none."""
 
 
 @attrs.frozen
@@ -93,7 +93,7 @@ class KernelSet:
 def unfused(queries: mx.array, coded: Coded, scale: float, mask: HiddenBy) -> mx.array:
     """Attend in mlx-lm's order: scale queries, scores, mask, precise softmax, values."""
     queries, coded = _prepare(queries, coded, scale)
-    scores = _hide(coded.scores(queries), _rows(mask, queries.shape[-2], coded.columns))
+    scores = _hide(coded.scores(queries), _rows(_meet(mask, queries), queries.shape[-2], coded.columns))
     mixed = coded.mix(mx.softmax(scores, axis=-1, precise=True))
     return _heads(mixed)
 
@@ -105,6 +105,7 @@ def tiled(queries: mx.array, coded: Coded, scale: float, mask: HiddenBy) -> mx.a
     Scores and the products of weights and values are rounded to the dtype of the queries, all else is f32.
     """
     queries, coded = _prepare(queries, coded, scale)
+    mask = _meet(mask, queries)
     length, columns = queries.shape[-2], coded.columns
     top = total = mixed = None
     for start in range(0, columns, TILE):
@@ -165,6 +166,11 @@ def _prepare(queries: mx.array, coded: Coded, scale: float) -> tuple[mx.array, C
     return mx.reshape(queries, (batch, shared, heads // shared, length, dim)), coded.spread()
 
 
+def _meet(mask: HiddenBy, queries: mx.array) -> HiddenBy:
+    """Give a mask of several rows the axis over which query heads share a head."""
+    return mask[:, :, None] if isinstance(mask, mx.array) and queries.ndim > mask.ndim > 2 else mask
+
+
 def _heads(mixed: mx.array) -> mx.array:
     """Join the axes of heads again."""
     if mixed.ndim == 4:
@@ -188,7 +194,7 @@ def _rows(mask: HiddenBy, length: int, columns: int) -> mx.array | None:
 def _tile_rows(mask: HiddenBy, start: int, stop: int, length: int, columns: int) -> mx.array | None:
     """Return the mask of columns ``[start, stop)``; none if plain causal hides nothing there."""
     if mask is None or isinstance(mask, mx.array):
-        return None if mask is None else mask[:, start:stop]
+        return None if mask is None else mask[..., start:stop]
     first_query = columns - length
     return None if stop - 1 <= first_query else _causal_rows(start, stop, length, columns)
 

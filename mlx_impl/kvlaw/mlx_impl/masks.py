@@ -72,7 +72,7 @@ class WindowShape:
 
 @attrs.frozen(eq=False)
 class Lease:
-    """An array mask, bool ``[L, S]``, that several reads may hold, and what it means."""
+    """An array mask, bool ``[L, S]`` or of rows ``[B, 1, L, S]``, that several reads may hold, and what it means."""
 
     array: mx.array
     meaning: "Meaning"

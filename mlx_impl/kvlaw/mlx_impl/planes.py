@@ -53,6 +53,10 @@ class Planes(Protocol):
         """Take the first ``columns`` columns."""
         ...
 
+    def row(self, row: int) -> "Planes":
+        """Take one row, ``[1, H, S, D]``."""
+        ...
+
     def stored(self) -> tuple[Any, Any]:
         """Return keys and values as they are stored, for a caller to keep: two arrays, or two triples of codes."""
         ...
@@ -108,6 +112,10 @@ class DensePlanes:
     def first(self, columns: int) -> "DensePlanes":
         """Take the first ``columns`` columns."""
         return self.at(columns_index(0, columns))
+
+    def row(self, row: int) -> "DensePlanes":
+        """Take one row, ``[1, H, S, D]``."""
+        return DensePlanes(self.keys[row : row + 1], self.values[row : row + 1])
 
     def stored(self) -> tuple[Keys, Values]:
         """Return keys and values as arrays that belong to the caller."""

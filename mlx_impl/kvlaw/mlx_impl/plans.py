@@ -6,18 +6,30 @@ much as several layers; so it plans a few decodes at once.
 """
 
 from functools import lru_cache
+from typing import Any, overload
 
 from kvlaw.mlx_impl.geometry import Geometry, Plan
+from kvlaw.mlx_impl.group_geometry import GroupGeometry, GroupPlan
 
 REMEMBERED = 256
 """How many decisions of one sort are remembered."""
 
 _AHEAD = 16
-_decodes: dict[Geometry, Plan] = {}
+_decodes: dict[Geometry | GroupGeometry, Any] = {}
 
 
-def decode_plan(geometry: Geometry) -> Plan:
-    """Return the plan of a decode at ``geometry``."""
+@overload
+def decode_plan(geometry: Geometry) -> Plan: ...
+@overload
+def decode_plan(geometry: GroupGeometry) -> GroupPlan: ...
+
+
+def decode_plan(geometry: Geometry | GroupGeometry) -> Plan | GroupPlan:
+    """Return the plan of a decode at ``geometry``.
+
+    Raises:
+        PaddingError: if padding of rows is in the way.
+    """
     return _decodes.get(geometry) or _plan_ahead(geometry)
 
 
@@ -27,11 +39,17 @@ def window_plan(geometry: Geometry, length: int) -> Plan:
     return geometry.append_block(length)
 
 
-def _plan_ahead(geometry: Geometry) -> Plan:
+@lru_cache(maxsize=REMEMBERED)
+def group_block_plan(geometry: GroupGeometry, length: int) -> GroupPlan:
+    """Return the plan of a block of ``length`` columns at ``geometry``."""
+    return geometry.append_block(length)
+
+
+def _plan_ahead(geometry: Geometry | GroupGeometry) -> Plan | GroupPlan:
     """Plan the next decodes, and forget all others if they are many."""
     if len(_decodes) >= REMEMBERED:
         _decodes.clear()
-    place = geometry
+    place: Any = geometry
     for _ in range(_AHEAD):
         _decodes[place] = plan = place.append_in_place()
         place = plan.then

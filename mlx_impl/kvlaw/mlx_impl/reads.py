@@ -51,8 +51,17 @@ class Read:
 
     @property
     def mask(self) -> Literal["causal"] | mx.array | None:
-        """Return None, ``"causal"`` or a bool array ``[L, S]`` that belongs to the caller."""
+        """Return None, ``"causal"`` or a bool array ``[L, S]``, of a group ``[B, 1, L, S]``, for the caller to keep."""
         return hand_out(self._mask)
+
+    @property
+    @clause("READ-16")
+    def rows(self) -> "tuple[Read, ...]":
+        """Return one read per row, each with the fetched columns, the mask and the storage of its row."""
+        return tuple(self._of_row(row) for row in range(self._layout.batch))
+
+    def _of_row(self, row: int) -> "Read":
+        return Read(self._planes.row(row), row_of(self._mask, row), self._layout.of_rows(1), self.length)
 
     @clause("READ-2", "READ-3", "READ-4", "READ-9", "OWN-1")
     def attend(self, queries: mx.array, *, scale: float, sinks: mx.array | None = None) -> mx.array:
@@ -97,11 +106,23 @@ class KnownRead(Read):
         if not self._layout.fits_queries(queries, self.length):
             raise self._misfit(queries)
         alone = [slice(i, i + 1) for i in range(self.length)]
-        parts = [self._row(at).attend(queries[:, :, at], scale=scale, sinks=sinks) for at in alone]
+        parts = [self._alone(at).attend(queries[:, :, at], scale=scale, sinks=sinks) for at in alone]
         return mx.concatenate(parts, axis=2)
 
-    def _row(self, at: slice) -> Read:
-        return Read(self._planes, Lease(self._rows[at], "decode"), self._layout, 1)
+    def _of_row(self, row: int) -> Read:
+        rows = self._rows[row : row + 1] if self._rows.ndim > 2 else self._rows
+        layout = self._layout.of_rows(1)
+        return KnownRead(self._planes.row(row), row_of(self._mask, row), layout, self.length, rows)
+
+    def _alone(self, at: slice) -> Read:
+        return Read(self._planes, Lease(self._rows[..., at, :], "decode"), self._layout, 1)
+
+
+def row_of(mask: Mask, row: int) -> Mask:
+    """Return the mask of one row of a group."""
+    if isinstance(mask, Lease) and mask.array.ndim > 2:
+        return Lease(mask.array[row : row + 1], mask.meaning)
+    return mask
 
 
 def _check_sinks(sinks: object, heads: int) -> None:

@@ -7,6 +7,7 @@ precision is settled.  ``caches.Cache`` adds what changes it.
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.codec import Codes
@@ -19,6 +20,17 @@ from kvlaw.mlx_impl.masks import Mask
 from kvlaw.mlx_impl.planes import Keys, Planes, Values
 from kvlaw.mlx_impl.precision import Precision, Store
 from kvlaw.spec.cite import clause
+
+
+@attrs.frozen(eq=False)
+class Content:
+    """All that a cache holds, besides its configuration; ``converted`` says whether it is stored as codes."""
+
+    geometry: Geometry
+    planes: Planes | None
+    layout: Layout | None
+    converted: bool
+    floor: int
 
 
 class Standing(ABC):
@@ -182,6 +194,18 @@ class Standing(ABC):
     def _integers(self) -> dict[str, int]:
         integers = {"offset": self.offset, "columns": self.columns, "write_index": self.write_index}
         return {**integers, "floor": self.floor} if self.policy.codes else integers
+
+    @property
+    def content(self) -> Content:
+        """Return all that it holds now."""
+        return Content(self._geometry, self._planes, self._layout, self.storage == "affine", self._floor)
+
+    def hold(self, content: Content) -> None:
+        """Hold ``content``, of a cache or a row of the same kind and policy."""
+        self._clear()
+        self._geometry, self._planes, self._layout = content.geometry, content.planes, content.layout
+        if content.converted and self.policy.codes:
+            self._store, self._boundary, self._floor = self.policy.codes, None, content.floor
 
     # -- copies -------------------------------------------------------------------------------------------------------
 

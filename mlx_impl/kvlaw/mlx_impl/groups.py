@@ -1,0 +1,363 @@
+"""Groups of rows: sequences of their own that are appended to, read and decoded together.
+
+A ``RowGroup`` holds B aligned rows of one kind.  Each row is stored, seen and positioned as it would be alone; the rows
+share their columns, so that one append writes all of them and one call attends all of them.  Rows join by ``merge``,
+leave by ``extract``, ``hand_back`` and ``filter``, and prompts of different lengths are padded: ``prepare`` announces
+how, ``finalize`` takes the right padding off again.
+
+Every call reads the same: check, plan (integers), move (arrays), and only then let the group hold what came out.  What
+is refused, and an operation that fails, leaves everything as it was.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import attrs
+import mlx.core as mx
+
+from kvlaw.mlx_impl.caches import Cache, Phase, window_argument
+from kvlaw.mlx_impl.counts import as_count, as_integer
+from kvlaw.mlx_impl.errors import ConfigError, CountError, RowError, ShapeError
+from kvlaw.mlx_impl.geometry import FullGeometry, RingGeometry
+from kvlaw.mlx_impl.group_content import GroupContent, emptied, extracted, filtered, finalized, handed_back, prepared
+from kvlaw.mlx_impl.group_geometry import GroupPlan, row_indices
+from kvlaw.mlx_impl.group_masks import group_block_mask, group_decode_mask
+from kvlaw.mlx_impl.group_merge import content_of, merged
+from kvlaw.mlx_impl.group_planes import MixedPlanes, begin, rolled
+from kvlaw.mlx_impl.group_settle import settled, settled_for_append, settled_for_trim
+from kvlaw.mlx_impl.group_standing import GroupStanding
+from kvlaw.mlx_impl.inputs import Layout, admit
+from kvlaw.mlx_impl.masks import Lease, Mask, hand_out
+from kvlaw.mlx_impl.planes import Keys, Planes, Values
+from kvlaw.mlx_impl.plans import decode_plan, group_block_plan
+from kvlaw.mlx_impl.precision import Start, make_precision
+from kvlaw.mlx_impl.reads import KnownRead, Read
+from kvlaw.spec.cite import clause
+
+
+class RowGroup(GroupStanding):
+    """Keys and values of one layer for B rows, ``[B, H, L, D]`` per append; made by ``make_rows`` and ``merge``."""
+
+    __slots__ = ()
+
+    @classmethod
+    @clause("ROWS-5")
+    def around(cls, cache: Cache) -> Self:
+        """Make a group of one row of a serial cache, everything as it lies; the cache stays usable.
+
+        Raises:
+            RowError: if it has sinks, or a batch of several rows.
+        """
+        return cls(merged([content_of(cache)]))
+
+    # -- appends ------------------------------------------------------------------------------------------------------
+
+    @clause("POS-2", "VIS-1", "ROWS-1")
+    def append_decode(
+        self, keys: mx.array, values: mx.array, *, window: int | None = None, as_array: bool = False
+    ) -> Read:
+        """Append one position per row, in place, and return its read.
+
+        ``keys`` ``[B, H, 1, Dk]`` and ``values`` ``[B, H, 1, Dv]`` are borrowed.  ``window`` lets the queries see fewer
+        positions than the group holds; ``as_array`` makes the read's mask an array.
+
+        Raises:
+            PaddingError: if padding is announced.
+            CacheError: if arrays or window are refused; then nothing has changed.
+        """
+        layout = self._layout
+        if layout is None or not layout.fits_decode(keys, values):
+            layout = self._admit(keys, values, decode=True)
+        geometry = self._geometry
+        plan = decode_plan(geometry)
+        mask = group_decode_mask(geometry, window if window is None else window_argument(window), as_array)
+        return Read(self._append(plan, keys, values, layout, mask), mask, layout, 1)
+
+    @clause("POS-2", "VIS-2", "ROWS-1", "PAD-5")
+    def append_window(
+        self, keys: mx.array, values: mx.array, *, window: int | None = None, as_array: bool = False
+    ) -> Read:
+        """Append L >= 1 columns to every row as one block, and return its read.
+
+        ``keys`` ``[B, H, L, Dk]`` and ``values`` ``[B, H, L, Dv]`` are borrowed.  Columns that ``prepare`` announced as
+        padding are no positions of their row.
+
+        Raises:
+            CacheError: if arrays or window are refused; then nothing has changed.
+        """
+        layout = self._layout
+        if layout is None or not layout.fits_window(keys, values):
+            layout = self._admit(keys, values)
+        length, geometry = keys.shape[2], self._geometry
+        mask = group_block_mask(geometry, length, window if window is None else window_argument(window), as_array)
+        planes = self._append(group_block_plan(geometry, length), keys, values, layout, mask)
+        return Read(planes, mask, layout, length)
+
+    @clause("POS-2", "READ-12", "READ-18")
+    def append_known(
+        self, keys: mx.array, values: mx.array, *, window: int | None = None, as_array: bool = False
+    ) -> Read:
+        """Append L >= 1 decided columns to every row as one block, each to be attended as if it came alone.
+
+        What is stored and seen is as of ``append_window``.  A mixed group reads it as a window.
+
+        Raises:
+            CacheError: if arrays or window are refused; then nothing has changed.
+        """
+        layout = self._layout
+        if layout is None or not layout.fits_window(keys, values):
+            layout = self._admit(keys, values)
+        length, geometry = keys.shape[2], self._geometry
+        bound = window_argument(window)
+        mask = group_block_mask(geometry, length, bound, as_array)
+        rows = group_block_mask(geometry, length, bound, as_array=True)
+        assert isinstance(rows, Lease)  # noqa: S101  # asked for as an array
+        planes = self._append(group_block_plan(geometry, length), keys, values, layout, mask)
+        if isinstance(planes, MixedPlanes):
+            return Read(planes, mask, layout, length)
+        return KnownRead(planes, mask, layout, length, rows.array)
+
+    @clause("READ-6", "READ-17", "OWN-5", "PAD-5")
+    def fetch_dense(self, keys: mx.array, values: mx.array) -> tuple[Keys, Values]:
+        """Append, and return the keys and values that a read would fetch, for a graph that attends by itself.
+
+        One position per row is written as a decode, unless padding is announced; all else as a window.  Codes are
+        dequantized.  The arrays returned belong to the caller.
+
+        Raises:
+            CacheError: if the arrays are refused; then nothing has changed.
+        """
+        return self._fetch(keys, values).dense()
+
+    @clause("READ-10", "OWN-5", "PAD-5")
+    def fetch_stored(self, keys: mx.array, values: mx.array) -> tuple[object, object]:
+        """Append as ``fetch_dense`` does, and return what is stored: two arrays, or two triples of codes.
+
+        Raises:
+            ConfigError: if it would read a mixed group; then nothing has changed.
+            CacheError: if the arrays are refused; then nothing has changed.
+        """
+        if self.policy.start is None:
+            return self._fetch(keys, values).stored()
+        twin = self.clone()
+        fetched = twin._fetch(keys, values).stored()  # noqa: SLF001  # a group as well
+        self.become(twin)
+        return fetched
+
+    def _fetch(self, keys: mx.array, values: mx.array) -> Planes:
+        layout = self._layout
+        if layout is None or not layout.fits_window(keys, values):
+            layout = self._admit(keys, values)
+        length, geometry = keys.shape[2], self._geometry
+        as_decode = length == 1 and geometry.at_rest
+        plan = decode_plan(geometry) if as_decode else group_block_plan(geometry, length)
+        return self._append(plan, keys, values, layout, None)
+
+    @clause("ROWS-11", "ROWS-30", "PREC-13")
+    def _admit(self, keys: object, values: object, *, decode: bool = False) -> Layout:
+        """Check the arrays of an append by what is held, or by what this group can hold."""
+        if not self.rows:
+            raise RowError("an append to a group without rows", "merge or prepare rows first", "ROWS-11")
+        layout = admit(keys, values, self._layout, decode=decode)
+        if layout.batch != self.rows:
+            raise ShapeError(f"an append of {layout.batch} rows", f"the group has {self.rows}", "ROWS-30", "ERR-2")
+        self.policy.check(layout)
+        return layout
+
+    def _append(self, plan: GroupPlan, keys: mx.array, values: mx.array, layout: Layout, mask: Mask) -> Planes:
+        """Settle, move by ``plan``, then hold the new state; return the fetched columns."""
+        planes, converted, floors = self._planes, self._converted, self._floors
+        if self._waiting:
+            content = settled_for_append(self.content, keys.shape[2])
+            planes, converted, floors = content.planes, content.converted, content.floors
+        if planes is None:
+            held, fetched = begin(converted, self.policy.codes, plan.move, keys, values)
+        else:
+            held, fetched = (rolled(planes, plan.roll) if plan.roll else planes).append(plan.move, keys, values)
+        self._planes, self._geometry, self._layout, self._mask = held, plan.then, layout, mask
+        self._positions = None
+        if converted is not self._converted:
+            self._converted, self._floors, self._waiting = converted, floors, not all(converted)
+        return fetched
+
+    # -- masks --------------------------------------------------------------------------------------------------------
+
+    @clause("MASK-12", "MASK-14", "MASK-15", "OWN-6", "ERR-7", "ROWS-11")
+    def mask(
+        self, length: int, *, phase: Phase, window: int | None = None, as_array: bool = False
+    ) -> Literal["causal"] | mx.array | None:
+        """Return the mask of the append that comes next, and change nothing.
+
+        None hides nothing, ``"causal"`` hides later positions of the same append, an array is bool ``[B, 1, L, S]``
+        over the S columns of the fetch, in their order.
+
+        Raises:
+            CountError: if ``length`` is no positive integer, not 1 for a decode, or ``window`` is below 1.
+            RowError: if there are no rows.
+            PaddingError: for a decode, if padding is announced.
+        """
+        length = as_count(length, "a mask for length", "ERR-4", least=1)
+        window = window_argument(window)
+        if not self.rows:
+            raise RowError("a mask of a group without rows", "merge or prepare rows first", "ROWS-11")
+        if phase == "decode":
+            if length != 1:
+                raise CountError(f"a decode mask for length {length}", "a decode appends exactly 1 per row", "ERR-4")
+            return hand_out(group_decode_mask(self._geometry, window, as_array))
+        if phase == "window":
+            return hand_out(group_block_mask(self._geometry, length, window, as_array))
+        raise CountError(f"a mask for phase {phase!r}", "the phases are 'decode' and 'window'", "MASK-1")
+
+    # -- padding ------------------------------------------------------------------------------------------------------
+
+    @clause("PAD-1", "PAD-2", "PAD-12", "PAD-14", "PREC-24")
+    def prepare(
+        self,
+        left: Sequence[int] | None = None,
+        lengths: Sequence[int] | None = None,
+        right: Sequence[int] | None = None,
+    ) -> None:
+        """Announce the padding of the columns that come next, one number per row in each list.
+
+        ``left`` columns before a row's first token, only while there are no columns; ``right`` columns behind its last
+        one, and with them ``lengths``, the columns before those.  A group without rows gets as many empty ones.
+
+        Raises:
+            PaddingError: if the lists do not fit the rows or each other, or padding is announced already.
+        """
+        self._hold(prepared(self.content, left, lengths, right))
+
+    @clause("PAD-7", "PAD-8", "PREC-24")
+    def finalize(self) -> None:
+        """Take off the right padding that was appended, and forget where rows were to end."""
+        self._hold(finalized(self.content))
+
+    # -- precision ----------------------------------------------------------------------------------------------------
+
+    @clause("PREC-18")
+    def begin_prefill(self) -> None:
+        """Convert all due rows, and none from now to ``end_prefill``, but by ``commit_prefill``; again: nothing."""
+        if not self._prefilling:
+            self._hold(attrs.evolve(settled(self.content), prefilling=True))
+
+    @clause("PREC-19")
+    def commit_prefill(self, rows: Sequence[int]) -> None:
+        """Convert those of ``rows`` that are due.
+
+        Raises:
+            RowError: if one is no row, or comes twice.
+        """
+        self._hold(settled(self.content, row_indices(rows, self.rows)))
+
+    @clause("PREC-20")
+    def end_prefill(self) -> None:
+        """Close the bracket; rows convert again as they are due."""
+        self._prefilling = False
+
+    # -- trim, reset --------------------------------------------------------------------------------------------------
+
+    @clause("ROWS-19", "TRIM-3", "ERR-5", "PREC-17")
+    def trim(self, n: int) -> int:
+        """Drop exactly the newest ``n`` positions of every row and return ``n``.
+
+        Raises:
+            CountError: if ``n`` is negative or no integer.
+            PaddingError: if padding is announced.
+            TrimError: if a row holds fewer, or a ring is full; then nothing has changed.
+        """
+        count = as_count(n, "trim of", "ERR-5")
+        then = self._geometry.trim(count)
+        self._hold(attrs.evolve(settled_for_trim(self.content), geometry=then))
+        return count
+
+    @clause("ROWS-23", "OWN-7", "OWN-9", "PAD-13", "PREC-6")
+    def reset(self) -> None:
+        """Empty every row and forget padding, bracket and floors; another shape or dtype may follow."""
+        self._hold(emptied(self.content))
+
+    # -- rows come and go ---------------------------------------------------------------------------------------------
+
+    @clause("ROWS-12", "ROWS-13", "ROWS-14", "ROWS-15", "ROWS-29", "PREC-23")
+    def extract(self, row: int) -> Cache:
+        """Return a row as a serial cache of its own, compact, in the storage that it has now and keeps.
+
+        Raises:
+            RowError: if there is no such row.
+            PaddingError: if padding is announced.
+        """
+        return extracted(self.content, row)
+
+    @clause("ROWS-15", "ROWS-28", "ROWS-29", "PREC-21")
+    def hand_back(self, row: int) -> Cache:
+        """Return a row as a serial cache with the group's policy, converted if it is due, that goes on alone.
+
+        Raises:
+            RowError: if there is no such row.
+            PaddingError: if padding is announced.
+        """
+        return handed_back(self.content, row)
+
+    @clause("ROWS-16", "ROWS-17", "ROWS-18", "PAD-10")
+    def filter(self, rows: Sequence[int]) -> None:
+        """Keep ``rows``, in the order given.
+
+        Raises:
+            RowError: if one is no row, or comes twice.
+        """
+        self._hold(filtered(self.content, rows))
+
+
+@clause("ROWS-3", "ROWS-4", "ROWS-7", "ROWS-8", "ROWS-9", "ROWS-10")
+def merge(sources: Sequence[Cache | RowGroup]) -> RowGroup:
+    """Return a new group of all rows of groups and serial caches, in order; the sources stay as they are.
+
+    Raises:
+        RowError: if there is no source, one is neither, or they differ in kind, window or policy.
+        PaddingError: if padding is announced in one.
+        ShapeError, DTypeError: if their arrays do not fit each other, or the policy.
+    """
+    return RowGroup(merged([_content(source) for source in sources]))
+
+
+def _content(source: object) -> GroupContent:
+    if isinstance(source, RowGroup):
+        return source.content
+    if isinstance(source, Cache):
+        return content_of(source)
+    raise RowError(f"a merge of {type(source).__name__}", "groups and serial caches can be merged", "ROWS-8")
+
+
+@clause("ERR-6", "PREC-13")
+def make_rows(
+    kind: Literal["full_rows", "ring_rows"],
+    window: int | None = None,
+    rows: int = 0,
+    *,
+    sinks: int = 0,
+    bits: int | None = None,
+    value_bits: int | None = None,
+    group: int = 64,
+    start: Start = None,
+    kernels: str = "unfused",
+    dtype: mx.Dtype | None = None,
+) -> RowGroup:
+    """Build a group of ``rows`` empty rows of ``kind``, with the storage policy that ``make`` builds.
+
+    Raises:
+        ConfigError: if there is no such group.
+    """
+    policy = make_precision(bits, value_bits, group, start, kernels, dtype)
+    count, found = as_integer(rows), as_integer(window)
+    if count is None or count < 0:
+        raise ConfigError(f"a group of {rows!r} rows", "an integer of at least 0 is needed", "ERR-6")
+    if as_integer(sinks) != 0:
+        raise ConfigError(f"a group with sinks {sinks!r}", "only serial rings take them", "ERR-6")
+    if kind == "full_rows":
+        if window is not None:
+            raise ConfigError("a growing group with a window", "only a ring takes one", "ERR-6")
+        return RowGroup.of_empty_rows(FullGeometry(), policy, count)
+    if kind != "ring_rows":
+        raise ConfigError(f"a group of kind {kind!r}", "the kinds are 'full_rows' and 'ring_rows'", "ERR-6")
+    if found is None or found < 1:
+        raise ConfigError(f"a ring group of window {window!r}", "a window of at least 1 is needed", "ERR-6")
+    return RowGroup.of_empty_rows(RingGeometry(found), policy, count)
