@@ -129,21 +129,17 @@ class RowGroup(GroupStanding):
         """
         return self._fetch(keys, values).dense()
 
-    @clause("READ-10", "OWN-5", "PAD-5")
-    def fetch_stored(self, keys: mx.array, values: mx.array) -> tuple[object, object]:
-        """Append as ``fetch_dense`` does, and return what is stored: two arrays, or two triples of codes.
+    @clause("READ-10", "READ-17", "OWN-5", "PAD-5")
+    def fetch_alike(self, keys: mx.array, values: mx.array) -> tuple[object, object]:
+        """Append as ``fetch_dense`` does, and return what is stored if all rows have it alike, else all dequantized.
 
         Raises:
-            ConfigError: if it would read a mixed group; then nothing has changed.
             CacheError: if the arrays are refused; then nothing has changed.
         """
-        if self.policy.start is None:
-            return self._fetch(keys, values).stored()
-        twin = self.clone()
-        fetched = twin._fetch(keys, values).stored()  # noqa: SLF001  # a group as well
-        self.become(twin)
-        return fetched
+        planes = self._fetch(keys, values)
+        return planes.dense() if isinstance(planes, MixedPlanes) else planes.stored()
 
+    @clause("READ-7", "READ-8", "PAD-5")
     def _fetch(self, keys: mx.array, values: mx.array) -> Planes:
         layout = self._layout
         if layout is None or not layout.fits_window(keys, values):
