@@ -59,7 +59,7 @@ some_calls = st.sampled_from([AppendDecode(), AppendWindow(length=3), Trim(n=1),
 def written(draw: st.DrawFn) -> Written:
     calls = draw(st.lists(some_calls, max_size=6))
     told = [draw(claim_lists(call.verb)) for call in calls]
-    return Written(Trace(Config("ring", 8), tuple(calls)), draw(claim_lists("the opening")), tuple(told))
+    return Written(Trace(Config("ring_rows", 8), tuple(calls)), draw(claim_lists("the opening")), tuple(told))
 
 
 @given(written())
@@ -192,6 +192,26 @@ def test_claims_about_one_layer_of_a_list() -> None:
         assert parse(f"full ; list full as l ; {more} -> layer 0 offset 4").claims[-1] == (Claim("offset", 4, 0),)
 
 
+def test_claims_about_one_row_of_a_group() -> None:
+    text = "ring_rows window=8 rows=2 ; window 2 -> row 1 sees t3 | t3..t4 and row 0 offset 2 and rows 2 and offset 2"
+    expected = (Claim("sees", ((3,), (3, 4)), row=1), Claim("offset", 2, row=0), Claim("rows", 2), Claim("offset", 2))
+    assert parse(text).claims[-1] == expected
+    assert write(parse(text)) == text
+    assert parse("full_rows ; prepare left=3,0 -> row 0 offset -3").claims[-1] == (Claim("offset", -3, row=0),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "full_rows rows=3 ; filter 2,0 ; filter none ; commit_prefill 0,1 ; extract 0 as e1 ; hand_back 1 as h1",
+        "ring_rows window=4 ; prepare left=2,0 lengths=3,4 right=1,0 ; finalize ; begin_prefill ; end_prefill on c1",
+        "full_rows ; cache as s1 ; cache ring window=5 as s2 ; merge c0 s1 s2 as g1 ; merge as g2",
+    ],
+)
+def test_the_calls_of_a_group_are_written_as_they_are_read(text: str) -> None:
+    assert write(parse(text)) == text
+
+
 def test_claims_on_the_opening_lines_and_comments() -> None:
     told = parse("# sinks beyond the window\nring window=2 sinks=2 -> refused\n\n  decode  # nothing to decode into\n")
     assert told.opening == (Claim("refused"),)
@@ -263,7 +283,7 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
         ("full ; decode -> can_trim 0..", "'decode -> can_trim 0..'", "'0..' is no count"),
         ("full ; decode -> can_trim 3..1", "'decode -> can_trim 3..1'", "a range goes up"),
         ("full ; decode -> offset one", "'decode -> offset one'", "'one' is no number"),
-        ("full ; decode -> offset -1", "'decode -> offset -1'", "'-1' is no number"),
+        ("full ; decode -> size -1", "'decode -> size -1'", "'-1' is no number"),
         ("full ; decode -> mask diagonal", "'decode -> mask diagonal'", "a mask is one of none, causal, array"),
         ("full ; decode -> identity a b", "'decode -> identity a b'", "one word is wanted"),
         ("full ; dense 3 -> sees t1..t3", "'dense 3 -> sees t1..t3'", "a dense fetch has no queries"),
@@ -287,6 +307,11 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
             "'decode -> layer 0 layer",
             "'layer 1 offset 1' is no such claim",
         ),
+        ("full ; decode -> row 0 offset 1", "'decode -> row 0 offset 1'", "there are no rows"),
+        ("full_rows ; decode -> row 0 rows 1", "'decode -> row 0 rows 1'", "'rows 1' is no such claim"),
+        ("full_rows ; filter 1,a", "'filter 1,a'", "rows is a list of integers such as 1,0, or none, not '1,a'"),
+        ("full_rows ; prepare left=x", "'prepare left=x'", "left is a list of integers"),
+        ("full_rows ; cache ring window=x as s", "'cache ring window=x as s'", "'x' is not an integer or null"),
         ("full ; dense 3 -> fetches", "'dense 3 -> fetches'", "cannot read the expectation 'fetches'"),
     ],
 )

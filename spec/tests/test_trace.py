@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from kvlaw.spec import calls
 from kvlaw.spec.calls import CALLS, AppendDecode, AppendWindow, Call, Clone, OpenList, Trim
-from kvlaw.spec.config import CODE_BITS, DTYPES, GROUPS, Config, LayerSpec
+from kvlaw.spec.config import CODE_BITS, DTYPES, GROUPS, KINDS, Config, LayerSpec
 from kvlaw.spec.text_form import parse, write
 from kvlaw.spec.trace import Trace, TraceError, dump, load, trace_schema
 
@@ -30,10 +30,12 @@ policies: dict[str, st.SearchStrategy[Any]] = {
     "group": st.sampled_from([*GROUPS, 48]),
     "start": st.none() | counts | st.just("never"),
 }
-layers = st.builds(LayerSpec, st.sampled_from(["full", "ring"]), optional_counts, counts, **policies)
+kinds = st.sampled_from(KINDS)
+layers = st.builds(LayerSpec, kinds, optional_counts, counts, **policies)
 configs = st.builds(
     Config,
-    kind=st.sampled_from(["full", "ring"]),
+    kind=kinds,
+    rows=st.none() | st.integers(0, 5),
     window=optional_counts,
     sinks=counts,
     dtype=st.sampled_from(DTYPES),
@@ -48,6 +50,7 @@ configs = st.builds(
     seed=st.integers(),
     **policies,
 )
+rows = st.lists(st.integers(-2, 9), max_size=4).map(tuple)
 ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "decode": {"as_": made, "window": optional_counts, "malformed": malformed, "unread": st.booleans()},
     "window": {"length": counts, "as_": made, "window": optional_counts, "array": st.booleans(), "malformed": spoilt},
@@ -61,6 +64,16 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "state": {"as_": names},
     "reset": {},
     "drop": {},
+    "cache": {"layer": st.none() | layers, "as_": names},
+    "merge": {"sources": st.lists(names, max_size=3).map(tuple), "as_": names},
+    "extract": {"row": st.integers(-2, 9), "as_": names},
+    "hand_back": {"row": st.integers(-2, 9), "as_": names},
+    "filter": {"rows": rows},
+    "prepare": {"left": st.none() | rows, "lengths": st.none() | rows, "right": st.none() | rows},
+    "finalize": {},
+    "begin_prefill": {},
+    "commit_prefill": {"rows": rows},
+    "end_prefill": {},
     "list": {"layers": st.lists(layers, min_size=1, max_size=3).map(tuple), "as_": names},
 }
 any_call = st.one_of(*(st.builds(CALLS[verb], on=names, **given_) for verb, given_ in ARGUMENTS.items()))

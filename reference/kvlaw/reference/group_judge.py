@@ -234,7 +234,7 @@ class GroupJudge:
             return _EITHER, group
         most = min(max(count, 0), group.shortest)
         fits = 0 <= count <= group.shortest
-        owed = fits and (group.layer.window is None or max(r.past.peak for r in group.rows) < group.layer.window)
+        owed = fits and group.layer.window is None
         promised = fits and bool(seen.said(count))
         due = (*(("TRIM-5",) if promised else ()), *(("ROWS-19",) if owed and group.rows else ()))
         if seen.outcome == "ok" and not 0 <= dropped <= most:
@@ -242,7 +242,7 @@ class GroupJudge:
             return Expectation(charged=cited, expected=(Expected("answer", most, cited),), answer=most), group
         if due and dropped != count:
             return Expectation(charged=due, expected=(Expected("answer", count, due),), answer=count), group
-        after = group.trimmed(dropped) if dropped else group
+        after = group.trimmed(dropped) if seen.outcome == "ok" else group
         shows = self.states.after(after, Context(call, bracket=group.prefilling))
         outcomes = ("ok",) if dropped or due else ("ok", "refused")
         rows = tuple(evolve(row, outcomes=outcomes) for row in shows.rows)

@@ -19,7 +19,7 @@ from kvlaw.spec.config import Config
 _STORAGE_ACTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("extract", "filter", "prepare", "finalize", "clone"), ("PREC-24",)),
     "hand_back": ("PREC-21", "PREC-24"),
-    "trim": ("PREC-17", "PREC-18"),
+    "trim": ("PREC-17",),
     "begin_prefill": ("PREC-18",),
     "commit_prefill": ("PREC-19",),
     "end_prefill": ("PREC-20",),
@@ -161,6 +161,7 @@ class GroupStates:
         if model.layer.bits is None:
             return []
         acts = _STORAGE_ACTS.get(context.verb, ())
+        acts = ("PREC-18",) if context.verb == "trim" and context.bracket else acts
         if context.verb in ("decode", "window", "known", "dense"):
             idle = bool(context.real) and not context.real[number]
             acts = ("PREC-18",) if context.bracket else ("PREC-26",) if idle else ("PREC-16", "PREC-26")

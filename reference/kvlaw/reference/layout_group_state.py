@@ -196,7 +196,7 @@ class GroupState:
         start = self.layer.start
         if not isinstance(start, int) or self.rows[b].coded:
             return "unbounded"
-        left = index_policy.positions_left(start, self.offsets[b])
+        left = index_policy.positions_left(start, max(0, self.offsets[b]))
         return "unbounded" if left is None else left
 
     @property

@@ -92,9 +92,14 @@ def _counts(text: str, claim: str) -> tuple[int, ...]:
 
 
 def _number(text: str, claim: str) -> int:
-    if not re.fullmatch(r"-?\d{1,18}", text):
+    if not re.fullmatch(r"\d{1,18}", text):
         raise TraceError(f"{claim!r}: {text!r} is no number")
     return int(text)
+
+
+def _position(text: str, claim: str) -> int:
+    """Read an offset: that of a row whose left padding is still to come is negative."""
+    return -_number(text[1:], claim) if text.startswith("-") else _number(text, claim)
 
 
 def _mask(text: str, claim: str) -> str:
@@ -121,6 +126,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(WORDS, _word),
     "max_append": _bound,
     **dict.fromkeys(NUMBERS, _number),
+    "offset": _position,
 }
 
 
