@@ -11,8 +11,8 @@ it hands out half precision, dequantized if need be.  A ``QuantizedDropIn`` hand
 and ``group_size`` only while what it last handed out were codes.  Neither has ``to_quantized``: mlx-lm converts none.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import mlx.core as mx
 
@@ -23,6 +23,9 @@ from kvlaw.mlx_impl.kinds import FullCache, RingCache
 from kvlaw.mlx_impl.planes import Keys, Values
 from kvlaw.mlx_impl.precision import Precision, Start, dense, make_precision
 from kvlaw.spec.cite import clause
+
+if TYPE_CHECKING:
+    from kvlaw.mlx_impl.mlx_lm_rows import RowsDropIn
 
 LATENT = {
     "bailing_hybrid",
@@ -240,6 +243,20 @@ class DropIn:
         if not isinstance(self.cache, RingCache):
             raise AttributeError(f"{self.cache.identity} has no {name}", name=name, obj=self)  # noqa: TRY004  # hasattr asks
         return self.cache
+
+    # -- what batch generation calls ----------------------------------------------------------------------------------
+
+    @classmethod
+    @clause("ROWS-3", "ROWS-4")
+    def merge(cls, caches: "Sequence[DropIn]") -> "RowsDropIn":
+        """Make a group of the rows of drop-ins, in their order; these stay as they are.
+
+        Raises:
+            CacheError: if they are no drop-ins, or cannot be rows of one group; the message names why.
+        """
+        from kvlaw.mlx_impl.mlx_lm_rows import merge_drop_ins  # noqa: PLC0415  # it imports this module
+
+        return merge_drop_ins(caches)
 
     def __copy__(self) -> Self:
         twin = type(self)(self.cache.clone())
