@@ -103,9 +103,11 @@ def bits(logits: mx.array) -> np.ndarray:
     return np.array(logits.astype(mx.float32))
 
 
-def batched(model: Any, make: Callable[[Any], list[Any]], requests: Sequence[Request], **options: Any) -> list[Made]:
-    """Serve requests by mlx-lm's batch generator, each with caches that ``make`` makes."""
-    generator = BatchGenerator(model, prefill_step_size=STEP, stream=mx.default_stream(mx.default_device()), **options)
+def batched(
+    model: Any, make: Callable[[Any], list[Any]], requests: Sequence[Request], storages: set[str] | None = None
+) -> list[Made]:
+    """Serve requests by mlx-lm's batch generator, each with caches that ``make`` makes; tell what they held."""
+    generator = BatchGenerator(model, prefill_step_size=STEP, stream=mx.default_stream(mx.default_device()))
     answers: list[Made] = [[] for _ in requests]
     numbers: dict[int, int] = {}
     step, finished = 0, 0
@@ -117,6 +119,8 @@ def batched(model: Any, make: Callable[[Any], list[Any]], requests: Sequence[Req
         for response in generator.next()[1]:
             answers[numbers[response.uid]].append((response.token, bits(response.logprobs)))
             finished += response.finish_reason is not None
+        if storages is not None:
+            storages |= {rows.cache.storage for rows in generator._generation_batch.prompt_cache}
         step += 1
     return answers
 
@@ -187,12 +191,11 @@ QUANTIZED: dict[str, dict[str, Any]] = {
     "from 0": {"kv_bits": 8, "quantized_kv_start": 0},
     "from 9": {"kv_bits": 8, "quantized_kv_start": 9},
     "from 12, 4 bits": {"kv_bits": 4, "quantized_kv_start": 12},
-    "never": {"kv_bits": 8, "quantized_kv_start": "never"},
     "other bits for values": {"kv_bits": 8, "v_bits": 4, "quantized_kv_start": 9},
 }
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", ["together", "one after another", "into long decodes"])
 @pytest.mark.parametrize("policy", QUANTIZED)
 @pytest.mark.parametrize("name", MODELS)
 def test_each_quantized_row_equals_itself_alone(name: str, policy: str, schedule: str) -> None:
@@ -205,6 +208,13 @@ def test_each_quantized_row_equals_itself_alone(name: str, policy: str, schedule
     for number, (row, request) in enumerate(zip(batched(model, make, requests), requests, strict=True)):
         one = alone(model, make(model), number, request)
         assert_close(row, one, 4e-3) if name in SLIDING_MODELS else assert_same(row, one)
+
+
+def test_groups_hold_half_precision_both_and_codes_in_turn() -> None:
+    model, storages = made("gemma3", "f32"), set[str]()
+    make = partial(make_cache, group_size=GROUP, kv_bits=8, quantized_kv_start=12)
+    batched(model, make, SCHEDULES["into long decodes"], storages)
+    assert storages == {"dense", "mixed", "packed"}
 
 
 def test_one_codes_boundary_too_early_shows() -> None:
