@@ -27,7 +27,7 @@ from kvlaw.conformance.session import Session, StoppedError, within_means
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt
 from kvlaw.spec.clauses import Clause, load_clauses
-from kvlaw.spec.config import Config, Kind
+from kvlaw.spec.config import WINDOWED, Config, Kind
 from kvlaw.spec.contract import CAPABILITIES, Subject
 from kvlaw.spec.trace import Trace
 
@@ -107,7 +107,7 @@ def applicable(clause: Clause, kind: str, capabilities: frozenset[str]) -> str:
 def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -> str:
     """Open one plain cache of each kind; say which cannot be opened, and why, or nothing."""
     for kind in kinds:
-        window = {"window": fixed.get("sinks", 0) + 4} if kind == "ring" else {}
+        window = {"window": fixed.get("sinks", 0) + 4} if kind in WINDOWED else {}
         policy = fitting(served(subject, subject.capabilities), fixed)
         start = {} if "affine" in policy else {"start": 4}
         given: dict[str, Any] = {**window, **({} if "dense" in policy else {"bits": 8, **start}), **fixed}
@@ -170,7 +170,7 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     for entry in entries_for(kind, session.subject.capabilities, plan.profile, policies):
         if all(getattr(entry.trace.config, name) == value for name, value in plan.fixed.items()):
             session.play(entry.trace)
-    window = plan.fixed.get("sinks", 0) + 3 if kind == "ring" else None
+    window = plan.fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
     for config in sweep(Config(kind, window, kv_heads=1, groups=1), policies, plan.fixed):
         if all(getattr(config, name) == value for name, value in plan.fixed.items()):
             session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))

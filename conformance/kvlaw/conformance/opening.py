@@ -15,7 +15,7 @@ import attrs
 from attrs import frozen
 
 from kvlaw.conformance.limits import config_too_large
-from kvlaw.spec.config import KINDS, SERIAL_KINDS, Config, Kind
+from kvlaw.spec.config import KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.structure import TraceError, load
 
@@ -125,7 +125,7 @@ def _policed(named: str, subject: Subject, fixed: dict[str, Any]) -> dict[str, A
 def _check(kind: Kind, fixed: Mapping[str, Any]) -> None:
     """Refuse values that no configuration can have."""
     sinks = fixed.get("sinks", 0)
-    window = fixed.get("window", sinks + 1 if kind == "ring" and type(sinks) is int else None)
+    window = fixed.get("window", sinks + 1 if kind in WINDOWED and type(sinks) is int else None)
     try:
         config = load(Config, {"kind": kind, **fixed, **({} if window is None else {"window": window})}, "--set")
     except TraceError as error:

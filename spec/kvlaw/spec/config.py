@@ -16,6 +16,8 @@ StampName = Literal["code", "random"]
 DTYPES: tuple[DType, ...] = get_args(DType)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SERIAL_KINDS: tuple[Kind, ...] = ("full", "ring")
+WINDOWED: tuple[Kind, ...] = ("ring", "ring_rows")
+"""The kinds that keep a window."""
 ROW_KINDS: tuple[Kind, ...] = ("full_rows", "ring_rows")
 """The kinds of a group: rows of their own that share one geometry."""
 ITEM_SIZE: dict[str, int] = {"bf16": 2, "f16": 2, "f32": 4}

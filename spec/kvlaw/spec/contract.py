@@ -72,3 +72,6 @@ CAPABILITIES: dict[str, str] = {
     "lists": "a list of layers can be trimmed, cloned and asked as one",
 }
 """Every capability, and what a subject that has it does."""
+
+ROW_CAPABILITIES = frozenset(("rows", "merge", "extract", "hand_back", "filter", "padding", "left_padding", "bracket"))
+"""The capabilities of groups."""
