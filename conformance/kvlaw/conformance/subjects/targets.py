@@ -84,6 +84,15 @@ def _mlx_lm_codes(name: str) -> Callable[[Options], Adapter]:
     return make
 
 
+def _mlx_lm_rows(name: str) -> Callable[[Options], Adapter]:
+    def make(options: Options) -> Adapter:
+        from kvlaw.conformance.subjects.mlx_lm_batches import MlxLmRowsAdapter
+
+        return MlxLmRowsAdapter(name, options.get("clone"))
+
+    return make
+
+
 BUILTINS: dict[str, Builtin] = {
     "oracle": Builtin(KINDS, _oracle),
     "mlx_impl.full": Builtin(("full",), _mlx_impl("full"), ("mlx",)),
@@ -98,6 +107,9 @@ BUILTINS: dict[str, Builtin] = {
     "mlx_lm.QuantizedKVCache": Builtin(("full",), _mlx_lm_codes("QuantizedKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.KVCache+convert": Builtin(("full",), _mlx_lm_codes("KVCache+convert"), ("mlx", "mlx_lm")),
     "mlx_lm.RotatingKVCache+convert": Builtin(("ring",), _mlx_lm_codes("RotatingKVCache+convert"), ("mlx", "mlx_lm")),
+    "mlx_lm.BatchKVCache": Builtin(("full_rows",), _mlx_lm_rows("BatchKVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.BatchRotatingKVCache": Builtin(("ring_rows",), _mlx_lm_rows("BatchRotatingKVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.CacheList": Builtin(KINDS, _mlx_lm_rows("CacheList"), ("mlx", "mlx_lm")),
 }
 """The known targets, as they are written behind ``builtin:``."""
 
