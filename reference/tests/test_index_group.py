@@ -62,6 +62,35 @@ def test_decodes_wait_for_padding_and_need_a_row(group: Group, settled: bool, de
     assert index_group.may_decode(group) == decodes
 
 
+@pytest.mark.parametrize(
+    ("group", "possible"),
+    [
+        (Group(4), True),
+        (Group(4, 4, 1, rotated=True, offsets=(9, 0)), True),
+        (Group(4, 4, 0, rotated=True, offsets=(9, 0)), False),
+        (Group(4, 4, 5, rotated=True, offsets=(9, 0)), False),
+        (Group(4, 5, 1, rotated=True, offsets=(9, 0)), False),
+        (Group(None, 4, 1, rotated=True, offsets=(9, 0)), False),
+        (Group(4, 6, 6, offsets=(6, 0)), True),
+        (Group(4, 6, 5, offsets=(5, 0)), False),
+        (Group(4, 4, 3, offsets=(3, 0)), True),
+        (Group(4, 2, 3, offsets=(3, 0)), False),
+        (Group(4, 2, -1, offsets=(0, 0)), False),
+        (Group(4, 3, 2, offsets=(3,)), False),  # it has lost a position before any was evicted
+        (Group(4, 3, 3, offsets=(4,)), True),  # one short, as after a bypass trim
+        (Group(4, 2, 2, offsets=(4,)), False),
+        (Group(None, 256, 3, offsets=(3,)), True),
+        (Group(None, 256, 3, offsets=(4,)), False),
+        (Group(4, 6, 6, offsets=(6, 6), ends=(4, 9)), True),
+        (Group(4, 6, 6, offsets=(6, 6), ends=(4,)), False),
+        (Group(4, 4, 4, offsets=(6,), ends=(4,)), False),  # two columns of padding leave two of the four owed
+        (Group(4, 2, 2, offsets=(3,), ends=(0,)), False),  # more padding than columns
+    ],
+)
+def test_which_numbers_can_be_those_of_a_group(group: Group, possible: bool):
+    assert index_group.is_valid_group(group) == possible
+
+
 # Appends.
 
 

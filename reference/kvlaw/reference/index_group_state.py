@@ -202,16 +202,23 @@ def alone(group: Group, row: int) -> State:
 
 
 def is_valid_group(group: Group) -> bool:
-    """Tell whether the numbers can be those of a group: what every operation keeps (I3, I5 and what I1 needs)."""
-    window, counting = group.window, active(group)
-    if not 0 <= group.write_index <= group.columns or (group.ends is not None and len(group.ends) != rows(group)):
+    """Tell whether the numbers can be those of a group: what every operation keeps (I5, and what I1 needs)."""
+    if group.ends is not None and len(group.ends) != rows(group):
         return False
-    if group.rotated and (window is None or group.columns != window or group.write_index < 1):
-        return False
-    if window is not None and group.columns > window and group.write_index != group.columns:
-        return False
-    return all(
-        overrun(group, row) <= counting
-        and held(group, row) <= counting - overrun(group, row) + (1 if group.offsets[row] >= (window or 0) else 0)
-        for row in range(rows(group))
-    )
+    return _has_valid_columns(group) and all(_holds_enough(group, row) for row in range(rows(group)))
+
+
+def _has_valid_columns(group: Group) -> bool:
+    window = group.window
+    if group.rotated:
+        return group.columns == window and 1 <= group.write_index <= group.columns
+    if window is not None and group.columns > window:
+        return group.write_index == group.columns
+    return 0 <= group.write_index <= group.columns
+
+
+def _holds_enough(group: Group, row: int) -> bool:
+    """All that a reader is owed; of a serial ring that a bypass trim left one column short, all but one."""
+    before = active(group) - overrun(group, row)
+    short = 1 if group.window is not None and valid(group, row) >= group.window else 0
+    return held(group, row) - short <= before
