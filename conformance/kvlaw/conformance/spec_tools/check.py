@@ -163,10 +163,11 @@ def example_problems(clauses: Clauses, evidence: Evidence) -> Iterator[Problem]:
 def law_problems(clauses: Clauses, evidence: Evidence) -> Iterator[Problem]:
     """Look for laws that never applied to the oracle, that it breaks, or that no fault broke."""
     laws = laws_of(clauses)
-    on_oracle = tally(laws, [evidence.oracle])
+    applies = {clause.id: clause.applies for clause in clauses.values()}
+    on_oracle = tally(laws, [evidence.oracle], applies)
     unbroken = dict(laws)
     for fault in evidence.faults:  # a law that was broken once need not be asked again
-        broken = {key for key, seen in tally(unbroken, [fault.seen]).items() if seen.false}
+        broken = {key for key, seen in tally(unbroken, [fault.seen], applies).items() if seen.false}
         unbroken = {key: law for key, law in unbroken.items() if key not in broken}
     for key, law in laws.items():
         where, name = clauses[key[0]].where, name_law(key, law)

@@ -3,13 +3,14 @@
 Runs come as records (``Lockstep.history``); who makes them is not this module's business.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TypeAlias
 
 from attrs import field, frozen
 
 from kvlaw.conformance.pairs import Pair
 from kvlaw.spec.clauses import Clauses
+from kvlaw.spec.config import KINDS
 from kvlaw.spec.laws import Law
 from kvlaw.spec.records import Run
 from kvlaw.spec.text_form import write
@@ -76,20 +77,25 @@ def laws_of(clauses: Clauses) -> Mapping[LawKey, Law]:
     return {(c.id, index): law for c in clauses.values() for index, law in enumerate(c.laws)}
 
 
-def tally(laws: Mapping[LawKey, Law], subjects: Iterable[Runs]) -> dict[LawKey, Tally]:
+def tally(
+    laws: Mapping[LawKey, Law], subjects: Iterable[Runs], applies: Mapping[str, Container[str]] | None = None
+) -> dict[LawKey, Tally]:
     """Ask every law about every run, and every pair law about the pairs made in its way.
 
     Args:
         laws: the laws by key.
         subjects: the runs, of one subject or of many.
+        applies: the kinds that the clause of a law speaks of, by clause; of all if it is not there.
     """
     found = {key: Tally() for key in laws}
+    bound = applies or {}
     for seen in subjects:
         for key, law in laws.items():
-            for run in seen.runs:
+            kinds = bound.get(key[0], KINDS)
+            for run in (run for run in seen.runs if run.config.kind in kinds):
                 for _, verdict in law.over(run):
                     found[key] = found[key].add(verdict, run)
-            for pair in seen.pairs:
+            for pair in (pair for pair in seen.pairs if pair.one.config.kind in kinds):
                 verdict = law.over_pair(pair.one, pair.other) if law.runs == pair.how else None
                 if verdict is not None:
                     found[key] = found[key].add(verdict, pair.one)
