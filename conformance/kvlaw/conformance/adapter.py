@@ -7,32 +7,26 @@ or a trim by no whole number that is carried out all the same shows nothing, sin
 show.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import numpy.typing as npt
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
+from kvlaw.conformance.adapter_groups import GroupCalls
+from kvlaw.conformance.adapter_world import Giver, HeldArrays, HeldGroup, HeldList, HeldRead, phase_of
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
-from kvlaw.conformance.views import Views, count, pair, row_of_mask
+from kvlaw.conformance.views import Views, count, pair
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import (
     Append,
-    AppendName,
     Attend,
-    BeginPrefill,
     Call,
     Clone,
-    CommitPrefill,
     Drop,
-    EndPrefill,
-    Extract,
     FetchDense,
-    Filter,
-    Finalize,
-    HandBack,
     LookAt,
     MakeCache,
     MakeMask,
@@ -49,42 +43,6 @@ from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 
 
-@frozen(eq=False)
-class HeldRead:
-    """One read, or one per layer of a list (``listed``), with the queries that it was last asked.
-
-    ``known`` says that its append was one of decided tokens, ``grouped`` that it is the read of a group.
-    """
-
-    reads: tuple[Any, ...]
-    payload: Payload
-    listed: bool = False
-    known: bool = False
-    grouped: bool = False
-
-
-@frozen(eq=False)
-class HeldArrays:
-    """Handed-out arrays, alive as the cache's own objects; ``masks`` are looked at as masks."""
-
-    arrays: Mapping[str, Any]
-    masks: bool = False
-
-
-@frozen(eq=False)
-class HeldList:
-    """The caches of a list of layers; the list itself may be changed by the adapter."""
-
-    caches: list[Any]
-
-
-@frozen(eq=False)
-class HeldGroup:
-    """A group of rows."""
-
-    group: Any
-
-
 @define
 class AdapterSubject:
     """A Subject made of an adapter; ``seconds`` bounds every call."""
@@ -95,10 +53,17 @@ class AdapterSubject:
     world: dict[str, Any] = field(factory=dict[str, Any])
     views: Views = field(init=False, repr=False)
     patience: Patience = field(init=False, repr=False)
+    giver: Giver = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         """Show things as the adapter does, and wait for it as long as was said."""
         self.views, self.patience = Views(self.adapter), Patience(self.seconds)
+        self.giver = Giver(self.adapter)
+
+    @property
+    def groups(self) -> GroupCalls:
+        """Calls on groups, in the world as it is."""
+        return GroupCalls(self.adapter, self.views, self.giver, self.world)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -158,7 +123,7 @@ class AdapterSubject:
             if config.rows_problem:
                 raise NonsenseError(config.rows_problem)
             self.world["c0"] = held = HeldGroup(self.adapter.build_rows(layer, config.row_count))
-            return self._group(held.group, look=True)
+            return self.groups.shown(held.group, look=True)
         self.world["c0"] = cache = self._made(layer)
         return Observation(state=self._state(cache, look=True))
 
@@ -186,7 +151,7 @@ class AdapterSubject:
         if target is None or isinstance(target, HeldRead | HeldArrays) or isinstance(call, _MAKING):
             return refused
         if isinstance(target, HeldGroup):
-            return evolve(self._group(target.group, look=True), outcome="refused", message=refused.message)
+            return evolve(self.groups.shown(target.group, look=True), outcome="refused", message=refused.message)
         if isinstance(target, HeldList):
             return evolve(self._layers(target.caches, look=True), outcome="refused", message=refused.message)
         return evolve(refused, state=self._state(target, look=True))
@@ -203,7 +168,7 @@ class AdapterSubject:
             self.world[call.as_] = HeldList(layers)
             return self._layers(layers, look)
         if isinstance(call, Merge):
-            return self._merged(call, look)
+            return self.groups.merged(call, look)
         if isinstance(call, MakeCache):
             self.world[call.as_] = cache = self._made(call.layer or self.adapter.config.layer.serial)
             return Observation(state=self._state(cache, look))
@@ -220,7 +185,7 @@ class AdapterSubject:
         if isinstance(target, HeldList):
             return self._on_list(target.caches, call, payload, look)
         if isinstance(target, HeldGroup):
-            return self._on_group(target.group, call, payload, look)
+            return self.groups.call(target.group, call, payload, look)
         return self._on_cache(target, call, payload, look)
 
     def _on_cache(self, cache: Any, call: Call, payload: Payload, look: bool) -> Observation:
@@ -244,22 +209,10 @@ class AdapterSubject:
             raise UnsupportedError(f"a cache cannot be asked to {call.verb}")
         return Observation(state=self._state(cache, look))
 
-    def _tensors(self, payload: Payload, call: Append | FetchDense) -> tuple[Any, Any]:
-        given = payload
-        if call.malformed is not None:
-            given = spoil(payload, call.malformed, decode_call=call.verb == "decode")
-        return self.adapter.tensor(given.keys, given.dtype), self.adapter.tensor(given.values, given.dtype)
-
-    def _spend(self, keys: Any, values: Any) -> None:
-        """Overwrite the caller's arrays, where the trace asks for it."""
-        if self.adapter.config.poison:
-            self.adapter.poison(keys)
-            self.adapter.poison(values)
-
     def _append(self, cache: Any, call: Append, payload: Payload, look: bool) -> Observation:
-        keys, values = self._tensors(payload, call)
-        read = self.adapter.append(cache, keys, values, _phase(call), call.window, call.array)
-        self._spend(keys, values)
+        keys, values = self.giver.tensors(payload, call)
+        read = self.adapter.append(cache, keys, values, phase_of(call), call.window, call.array)
+        self.giver.spend(keys, values)
         if call.as_:
             self.world[call.as_] = HeldRead((read,), payload, known=call.verb == "known")
         if call.malformed is not None:
@@ -268,9 +221,9 @@ class AdapterSubject:
         return Observation(read=shown, state=self._state(cache, look))
 
     def _dense(self, cache: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
-        keys, values = self._tensors(payload, call)
+        keys, values = self.giver.tensors(payload, call)
         handed = pair(self.adapter.fetch_dense(cache, keys, values))
-        self._spend(keys, values)
+        self.giver.spend(keys, values)
         arrays: dict[str, Any] = {"keys": handed[0], "values": handed[1]}
         if call.as_:
             self.world[call.as_] = HeldArrays(arrays)
@@ -331,112 +284,6 @@ class AdapterSubject:
         for read in target.reads:
             self.adapter.settle([self.adapter.attend(read, self.adapter.tensor(queries, dtype), asked.scale)])
 
-    # Groups of rows.
-
-    def _group(self, group: Any, look: bool) -> Observation:
-        return self.views.group(group, ()) if look else Observation()
-
-    def _merged(self, call: Merge, look: bool) -> Observation:
-        sources: list[Any] = []
-        for name in call.sources:
-            source = self.world.get(name)
-            if source is None or isinstance(source, HeldRead | HeldArrays | HeldList):
-                raise NonsenseError(f"{name!r} is no cache and no group in the target's world")
-            sources.append(source.group if isinstance(source, HeldGroup) else source)
-        self.world[call.as_] = held = HeldGroup(self.adapter.merge(sources))
-        return self._group(held.group, look)
-
-    def _on_group(self, group: Any, call: Call, payload: Payload, look: bool) -> Observation:
-        match call:
-            case Append():
-                return self._append_rows(group, call, payload, look)
-            case FetchDense():
-                return self._dense_rows(group, call, payload, look)
-            case MakeMask():
-                return self._mask_rows(group, call, look)
-            case Trim():
-                answer = self.adapter.trim(group, call.n, call.bypass)
-                return evolve(self._group(group, look), answer=count(answer)) if type(call.n) is int else Observation()
-            case Extract() | HandBack():
-                make = self.adapter.extract if isinstance(call, Extract) else self.adapter.hand_back
-                self.world[call.as_] = cache = make(group, call.row)
-                return Observation(state=self._state(cache, look))
-            case Clone():
-                self.world[call.as_] = twin = HeldGroup(self.adapter.clone(group))
-                return self._group(twin.group, look)
-            case TakeState():
-                self.world[call.as_] = held = HeldArrays(dict(self.adapter.state(group)))
-                arrays = self.views.arrays(held.arrays) if look else None
-                return evolve(self._group(group, look), arrays=arrays)
-            case _:
-                self._change_group(group, call)
-                return self._group(group, look)
-
-    def _change_group(self, group: Any, call: Call) -> None:
-        match call:
-            case Filter():
-                self.adapter.filter(group, call.rows)
-            case Prepare():
-                self.adapter.prepare(group, call.left, call.lengths, call.right)
-            case Finalize():
-                self.adapter.finalize(group)
-            case BeginPrefill():
-                self.adapter.begin_prefill(group)
-            case CommitPrefill():
-                self.adapter.commit_prefill(group, call.rows)
-            case EndPrefill():
-                self.adapter.end_prefill(group)
-            case Reset():
-                self.adapter.reset(group)
-            case LookAt():
-                pass
-            case _:
-                raise UnsupportedError(f"a group cannot be asked to {call.verb}")
-
-    def _append_rows(self, group: Any, call: Append, payload: Payload, look: bool) -> Observation:
-        keys, values = self._tensors(payload, call)
-        read = self.adapter.append(group, keys, values, _phase(call), call.window, call.array)
-        self._spend(keys, values)
-        known = call.verb == "known"
-        if call.as_:
-            self.world[call.as_] = HeldRead((read,), payload, known=known, grouped=True)
-        if not look:
-            return Observation()
-        if call.malformed is not None:
-            return self._group(group, look)
-        reads = () if call.unread else self.views.row_reads(read, payload, known)
-        return self.views.group(group, reads)
-
-    def _dense_rows(self, group: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
-        keys, values = self._tensors(payload, call)
-        handed = pair(self.adapter.fetch_dense(group, keys, values))
-        self._spend(keys, values)
-        arrays: dict[str, Any] = {"keys": handed[0], "values": handed[1]}
-        if call.as_:
-            self.world[call.as_] = HeldArrays(arrays)
-        if not look:
-            return Observation()
-        if call.malformed is not None:
-            return self._group(group, look)
-        copies = {name: self.views.tensor(f"the fetched {name}", array) for name, array in arrays.items()}
-        rows = payload.keys.shape[0]
-        if any(copy.ndim != 4 or copy.shape[0] != rows for copy in copies.values()):  # [B, H, S, D]
-            raise NonsenseError(f"the dense fetch has not {rows} rows")
-        reads = [ReadView(copies["keys"][b : b + 1], copies["values"][b : b + 1]) for b in range(rows)]
-        return evolve(self.views.group(group, reads), arrays=copies)
-
-    def _mask_rows(self, group: Any, call: MakeMask, look: bool) -> Observation:
-        mask = self.adapter.mask(group, call.length, call.phase, call.window, call.array)
-        if call.as_:
-            arrays = {} if mask is None or isinstance(mask, str) else {"mask": mask}
-            self.world[call.as_] = HeldArrays(arrays, masks=True)
-        if not look:
-            return Observation()
-        view, shown = self.views.mask(mask), self._group(group, look)
-        masks = (row_of_mask(view, b, len(shown.rows)) for b in range(len(shown.rows)))
-        rows = tuple(evolve(row, mask=part) for row, part in zip(shown.rows, masks, strict=True))
-        return evolve(shown, rows=rows, mask=view)
-
     # Lists of layers.
 
     def _on_list(self, caches: list[Any], call: Call, payload: Payload, look: bool) -> Observation:
@@ -463,10 +310,10 @@ class AdapterSubject:
         return evolve(self._layers(caches, look), answer=count(answer))
 
     def _append_list(self, caches: list[Any], call: Append, payload: Payload, look: bool) -> Observation:
-        tensors = [self._tensors(payload, call) for _ in caches]
-        reads = self.adapter.append_layers(caches, tensors, _phase(call), call.window, call.array)
+        tensors = [self.giver.tensors(payload, call) for _ in caches]
+        reads = self.adapter.append_layers(caches, tensors, phase_of(call), call.window, call.array)
         for keys, values in tensors:
-            self._spend(keys, values)
+            self.giver.spend(keys, values)
         if call.as_:
             self.world[call.as_] = HeldRead(tuple(reads), payload, listed=True, known=call.verb == "known")
         if not look or call.malformed is not None:
@@ -514,10 +361,6 @@ def _needs(call: Call) -> Iterator[str]:
         yield "left_padding"
     if isinstance(call, Append | MakeMask | Trim):
         yield from (needed for option, needed in _OPTIONS.items() if getattr(call, option, None) not in (None, False))
-
-
-def _phase(call: Append) -> AppendName:
-    return cast("AppendName", call.verb)
 
 
 __all__ = ["Adapter", "AdapterSubject", "HeldArrays", "HeldGroup", "HeldList", "HeldRead", "UnsupportedError"]

@@ -1,6 +1,6 @@
 """A run as a step table: what the law says, what the target shows, and where they part, in tokens."""
 
-from attrs import frozen
+from attrs import evolve, frozen
 from rich.table import Table
 from rich.text import Text
 
@@ -27,14 +27,22 @@ def rows(trace: Trace, steps: tuple[Step, ...]) -> list[Row]:
     told: list[Row] = []
     for step in steps:
         call = write_call(step.call) if step.call is not None else write_config(trace.config)
-        query = step.divergences[0].query if step.divergences else None
+        first = step.divergences[0] if step.divergences else None
+        query = first.query if first else None
         told.append(
             Row(call, law_says(step.expectation, query), target_shows(step.record, step, query), bool(step.divergences))
         )
         told += [
-            Row("", f"{d.field}: {d.expected}", f"{d.field}: {d.observed}", diverges=True) for d in step.divergences[:1]
+            Row("", f"{_field(d)}: {d.expected}", f"{_field(d)}: {d.observed}", diverges=True)
+            for d in step.divergences[:1]
         ]
     return told
+
+
+def _field(divergence: Divergence) -> str:
+    """Name what differs, and of which row of a group or layer of a list."""
+    where = "" if divergence.row is None else f"row {divergence.row} "
+    return f"{where}{divergence.field}" if divergence.layer is None else f"layer {divergence.layer} {divergence.field}"
 
 
 def law_says(expectation: Expectation, query: int | None = None) -> str:
@@ -49,7 +57,23 @@ def law_says(expectation: Expectation, query: int | None = None) -> str:
         words.append(f"{_which(index, len(expectation.sights))}sees {format_tokens(ids)}")
     for number, inner in enumerate(expectation.layers):
         words.append(f"layer {number}: {law_says(inner)}")
+    for number, inner in enumerate(expectation.rows):
+        words += [f"row {number} {told}" for told in [_row_law(inner)] if told]
     return ", ".join(words) or "ok"
+
+
+def _row_law(expectation: Expectation) -> str:
+    """Tell what a row of a group must show: what it sees, or else where it stands."""
+    if expectation.sights:
+        return law_says(evolve(expectation, outcomes=("ok",)))
+    offset = expectation.value("offset")
+    return "" if offset is None else f"stands at {offset}"
+
+
+def _row_shows(record: Record) -> str:
+    if record.read is not None and record.read.visible and record.read.visible[0]:
+        return _sees(record.read, None)
+    return "" if record.after is None or record.after.offset is None else f"stands at {record.after.offset}"
 
 
 def target_shows(record: Record, step: Step | None = None, query: int | None = None) -> str:
@@ -60,6 +84,7 @@ def target_shows(record: Record, step: Step | None = None, query: int | None = N
     words += [_sees(record.read, query)] if record.read is not None else []
     for number, inner in enumerate(step.layers if step else ()):
         words.append(f"layer {number}: {target_shows(inner)}")
+    words += [f"row {number} {told}" for number, inner in enumerate(record.rows) if (told := _row_shows(inner))]
     return ", ".join(w for w in words if w) or "ok"
 
 

@@ -1,0 +1,72 @@
+"""What the world of an adapter keeps under its names, and the tensors that its calls bring."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from attrs import frozen
+
+from kvlaw.conformance.interface import Adapter
+from kvlaw.conformance.stamps import spoil
+from kvlaw.spec.calls import Append, AppendName, FetchDense
+from kvlaw.spec.observations import Payload
+
+
+@frozen(eq=False)
+class HeldRead:
+    """One read, or one per layer of a list (``listed``), with the queries that it was last asked.
+
+    ``known`` says that its append was one of decided tokens, ``grouped`` that it is the read of a group.
+    """
+
+    reads: tuple[Any, ...]
+    payload: Payload
+    listed: bool = False
+    known: bool = False
+    grouped: bool = False
+
+
+@frozen(eq=False)
+class HeldArrays:
+    """Handed-out arrays, alive as the cache's own objects; ``masks`` are looked at as masks."""
+
+    arrays: Mapping[str, Any]
+    masks: bool = False
+
+
+@frozen(eq=False)
+class HeldList:
+    """The caches of a list of layers; the list itself may be changed by the adapter."""
+
+    caches: list[Any]
+
+
+@frozen(eq=False)
+class HeldGroup:
+    """A group of rows."""
+
+    group: Any
+
+
+@frozen(eq=False)
+class Giver:
+    """Gives an adapter the tensors of a call, in its own arrays."""
+
+    adapter: Adapter
+
+    def tensors(self, payload: Payload, call: Append | FetchDense) -> tuple[Any, Any]:
+        """Make keys and values, spoilt where the call says so."""
+        given = payload
+        if call.malformed is not None:
+            given = spoil(payload, call.malformed, decode_call=call.verb == "decode")
+        return self.adapter.tensor(given.keys, given.dtype), self.adapter.tensor(given.values, given.dtype)
+
+    def spend(self, keys: Any, values: Any) -> None:
+        """Overwrite the caller's arrays, where the trace asks for it."""
+        if self.adapter.config.poison:
+            self.adapter.poison(keys)
+            self.adapter.poison(values)
+
+
+def phase_of(call: Append) -> AppendName:
+    """Name the append that a call is."""
+    return cast("AppendName", call.verb)
