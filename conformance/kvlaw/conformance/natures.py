@@ -20,7 +20,7 @@ def sight_nature(ids: tuple[int, ...], sight: Sight, model: Model | None, fetche
     if 0 in extra:
         yield from ("GROW-2", "OWN-8", "VIS-4") if missing else ("VIS-4",)
     if model is not None and (pinned := missing & set(model.row.tokens[: model.layer.sinks])):
-        yield from ("VIS-9", "RING-12") if pinned & set(fetched) else ("RING-12", "VIS-9")
+        yield from ("ROWS-7", *(("VIS-9", "RING-12") if pinned & set(fetched) else ("RING-12", "VIS-9")))
     if missing and sight.allowed and sight.allowed[-1] in missing:
         yield "VIS-5"
     yield from _bounds_nature(extra, missing, sight, model)

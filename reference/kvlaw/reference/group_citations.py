@@ -17,6 +17,7 @@ def row_sight_clauses(
         cited += ["PAD-10"] if past.filtered else []
         cited += ["PAD-1"] if padding.before else []
         cited += ["PAD-5", "PAD-2"]
+    cited += ["ROWS-7"] if before.layer.sinks and after.offset > (before.layer.window or 0) else []
     cited += ["PAD-4"] if past.padded else []
     cited += ["PAD-8"] if past.finalized else []
     cited += ["ROWS-16"] if past.filtered else []

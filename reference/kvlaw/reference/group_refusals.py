@@ -117,6 +117,13 @@ def _precision_refusal(sources: Sequence[Source], config: Config) -> tuple[str, 
     return ("PREC-13", "ROWS-8") if stored and misfit else ()
 
 
+def pins_sinks(layers: Sequence[LayerSpec]) -> bool:
+    """Say whether these are rings of one window and as many sinks, so that sinks alone keep them out of a group."""
+    if len({layer.serial for layer in layers}) != 1:
+        return False
+    return layers[0].window is not None and 0 < layers[0].sinks < layers[0].window and layers[0].policy == "dense"
+
+
 def rows_of(source: Source) -> tuple[Model, ...]:
     """List the rows that a source of a merge brings."""
     return (source,) if isinstance(source, Model) else source.rows

@@ -14,7 +14,7 @@ from attrs import evolve
 from kvlaw.reference.expectation import Expectation, Expected
 from kvlaw.reference.group import Group
 from kvlaw.reference.group_judge import GroupJudge
-from kvlaw.reference.group_refusals import merge_refusal
+from kvlaw.reference.group_refusals import merge_refusal, pins_sinks
 from kvlaw.reference.group_states import Context
 from kvlaw.reference.judge import Judge
 from kvlaw.reference.lists import Lists
@@ -64,6 +64,9 @@ class Oracle:
         if accepted and pinned:
             self.world["c0"] = self.acted = Model.empty(config.layer, lenient=True)
             return Expectation(("ok", "refused"), ("RING-14",))
+        if accepted and config.rows_problem is None and pins_sinks([config.layer]):
+            self.world["c0"] = self.acted = Group.empty(config.layer, config.row_count)
+            return Expectation(("ok", "refused"), ("ROWS-7",))
         return Expectation(("refused", "ok") if accepted else ("refused",), cited, ends=True)
 
     def step(self, call: Call, tokens: tuple[int, ...], seen: Seen | None = None) -> Expectation:
@@ -104,14 +107,18 @@ class Oracle:
             self.world[call.as_] = self.acted = model = Model.empty(layer)
             return Expectation(expected=self.judge.states.after(model, None))
         sources = [self._source(name) for name in call.sources]
-        if cited := merge_refusal(sources, call, self.judge.config):
-            accepted = self.profile == "core" and seen.outcome == "ok"
+        cited = merge_refusal(sources, call, self.judge.config)
+        accepted = self.profile == "core" and seen.outcome == "ok"
+        pinned = accepted and cited == ("ROWS-7",) and pins_sinks([source.layer for source in sources])
+        if cited and not pinned:
             return Expectation(
                 ("ok", "refused") if accepted else ("refused",), () if accepted else cited, ends=accepted
             )
         for name, source in zip(call.sources, sources, strict=True):
             self.world[name] = source.was(related=True)
         self.world[call.as_] = self.acted = group = merged(sources)
+        if pinned:
+            return Expectation(("ok", "refused"), ("ROWS-7",))
         context = Context(call, lone=is_lone(sources), bracket=group.prefilling)
         return evolve(self.groups.states.after(group, context), charged=("ROWS-3",))
 
