@@ -280,7 +280,8 @@ def joined(start: Place, offsets: tuple[int, ...], columns: int) -> GroupGeometr
     """Return where rows of ``offsets`` stand once they are joined in ``columns`` columns, newest last."""
     if isinstance(start, FullGeometry):
         return GroupGeometry(FullGeometry(columns, columns), offsets)
-    return GroupGeometry(RingGeometry(start.window, 0, columns, columns, columns), offsets)
+    total = max(columns, *offsets)  # a row that was cut by bypass may hold fewer columns than its offset says
+    return GroupGeometry(RingGeometry(start.window, 0, total, columns, columns), offsets)
 
 
 @clause("ROWS-5")
@@ -308,7 +309,7 @@ def row_index(row: object, rows: int) -> int:
     return found
 
 
-@clause("ROWS-18", "PREC-19")
+@clause("ROWS-18")
 def row_indices(asked: Sequence[object], rows: int) -> tuple[int, ...]:
     """Return rows as distinct indices, in the order given.
 

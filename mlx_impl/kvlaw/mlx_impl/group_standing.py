@@ -173,7 +173,7 @@ class GroupStanding:
     def bytes_per_token(self) -> int:
         """Return the bytes of one position of one row, the largest of any row; 0 while nothing was appended."""
         layout, codes = self._layout, self.policy.codes
-        if layout is None:
+        if layout is None or self._planes is None:
             return 0
         if codes is not None and self._converted and all(self._converted):
             return codes.bytes_per_token(layout)
@@ -224,15 +224,13 @@ class GroupStanding:
         return count is not None and self._geometry.can_trim(count)
 
     def can_publish(self, row: int, tokens: int) -> bool:
-        """Say whether the first ``tokens`` positions of a row can be taken out of the group as a cache of their own.
+        """Say whether a row can be taken out of the group as a stored prefix of ``tokens`` tokens.
 
-        The row is extracted at its offset, and trimmed to ``tokens`` if its kind allows.
+        Raises:
+            RowError: if there is no such row.
         """
         index, count = self._row(row), as_integer(tokens)
-        if count is None or not self.may_decode:
-            return False
-        place, _ = self._geometry.extracted(index)
-        return count == place.offset or place.can_trim(place.offset - count)
+        return count is not None and self.may_decode and count == self._geometry.offsets[index]
 
     # -- what it holds ------------------------------------------------------------------------------------------------
 
@@ -246,13 +244,15 @@ class GroupStanding:
     def state(self) -> dict[str, Any]:
         """Return the allocated planes by name (none while empty), and the integers.
 
-        In a mixed group the planes of either storage are those of its rows.  The arrays belong to the caller.
+        In a mixed group the planes of either storage are those of its rows.  All arrays, ``positions`` too, belong to
+        the caller.
         """
         place = self._geometry.place
         rotated = place.rotated if isinstance(place, RingGeometry) else False
         arrays = self._planes.arrays if self._planes else {}
         return {
             **arrays,
+            "positions": self.positions[...],
             "columns": place.columns,
             "write_index": place.write_index,
             "rotated": int(rotated),

@@ -16,11 +16,12 @@ import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache, Phase, window_argument
+from kvlaw.mlx_impl.codes import AffinePlanes
 from kvlaw.mlx_impl.counts import as_count, as_integer
 from kvlaw.mlx_impl.errors import ConfigError, CountError, RowError, ShapeError
 from kvlaw.mlx_impl.geometry import FullGeometry, RingGeometry
 from kvlaw.mlx_impl.group_content import GroupContent, emptied, extracted, filtered, finalized, handed_back, prepared
-from kvlaw.mlx_impl.group_geometry import GroupPlan, row_indices
+from kvlaw.mlx_impl.group_geometry import GroupPlan
 from kvlaw.mlx_impl.group_masks import group_block_mask, group_decode_mask
 from kvlaw.mlx_impl.group_merge import content_of, merged
 from kvlaw.mlx_impl.group_planes import MixedPlanes, begin, rolled
@@ -99,7 +100,8 @@ class RowGroup(GroupStanding):
     ) -> Read:
         """Append L >= 1 decided columns to every row as one block, each to be attended as if it came alone.
 
-        What is stored and seen is as of ``append_window``.  A mixed group reads it as a window.
+        What is stored and seen is as of ``append_window``.  Only where all rows hold codes is each attended alone, by
+        one call for all rows; any other group reads it as a window.
 
         Raises:
             CacheError: if arrays or window are refused; then nothing has changed.
@@ -113,7 +115,7 @@ class RowGroup(GroupStanding):
         rows = group_block_mask(geometry, length, bound, as_array=True)
         assert isinstance(rows, Lease)  # noqa: S101  # asked for as an array
         planes = self._append(group_block_plan(geometry, length), keys, values, layout, mask)
-        if isinstance(planes, MixedPlanes):
+        if not isinstance(planes, AffinePlanes):
             return Read(planes, mask, layout, length)
         return KnownRead(planes, mask, layout, length, rows.array)
 
@@ -241,9 +243,9 @@ class RowGroup(GroupStanding):
         """Convert those of ``rows`` that are due.
 
         Raises:
-            RowError: if one is no row, or comes twice.
+            RowError: if one is no row.
         """
-        self._hold(settled(self.content, row_indices(rows, self.rows)))
+        self._hold(settled(self.content, [self._row(row) for row in rows]))
 
     @clause("PREC-20")
     def end_prefill(self) -> None:
