@@ -23,7 +23,7 @@ from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import attribute, number
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.conformance.subjects.duck import DuckAdapter
-from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.config import DTYPES, Config, LayerSpec
 from kvlaw.spec.observations import StateView
 
 ROW_CALLS = ("extract", "filter", "prepare", "finalize", "extend")
@@ -73,11 +73,9 @@ class DuckRowsAdapter(DuckAdapter):
 
     def build_rows(self, layer: LayerSpec, rows: int) -> Any:
         """Make empty serial caches, and a group of them."""
-        return DuckGroup(merged([self.build(layer.serial) for _ in range(rows)]) if rows else self.without_rows(layer))
-
-    def without_rows(self, layer: LayerSpec) -> Any:
-        """Make a group without rows."""
-        raise UnsupportedError("a group comes of the caches of its rows")
+        if not rows:
+            raise UnsupportedError("a group comes of the caches of its rows")
+        return DuckGroup(merged([self.build(layer.serial) for _ in range(rows)]))
 
     def merge(self, sources: Sequence[Any]) -> Any:
         """Merge the serial caches among the sources, and extend one group by the other."""
@@ -97,9 +95,11 @@ class DuckRowsAdapter(DuckAdapter):
     # Changing groups.
 
     def filter(self, group: DuckGroup, rows: Sequence[int]) -> None:
-        """Keep rows; a runtime that keeps none lets go of the group."""
+        """Keep rows; a runtime that keeps none lets go of the group, and one that is not there is read past the end."""
         if not rows:
             raise UnsupportedError("a group that keeps no row is let go of")
+        if not all(0 <= row < self.row_count(group) for row in rows):
+            raise UnsupportedError("an index beyond the rows is not checked, and reads whatever lies there")
         group.filter(list(rows))
 
     def prepare(
@@ -158,8 +158,9 @@ class DuckRowsAdapter(DuckAdapter):
 
     def _offsets(self, group: DuckGroup) -> npt.NDArray[np.int64]:
         offset: Any = attribute(group, "offset")
-        if not self.arrays.is_array(offset) or len(offset.shape) != 1:
-            raise NonsenseError(f"offset is {offset!r:.60}, not one number for each row")
+        whole = self.arrays.is_array(offset) and self.arrays.dtype_of(offset) not in DTYPES
+        if not whole or len(offset.shape) != 1:  # [B]
+            raise NonsenseError(f"offset is {offset!r:.60}, not one whole number for each row")
         self.arrays.settle([offset])
         return np.asarray(self.arrays.bits(offset)).astype(np.int64)
 

@@ -77,11 +77,5 @@ class MlxLmRowsAdapter(DuckRowsAdapter):
         made = library.KVCache() if layer.grows else library.RotatingKVCache(layer.window, keep=layer.sinks)
         return Listed(library.CacheList(made)) if self._listed else made
 
-    def without_rows(self, layer: LayerSpec) -> Any:
-        """Make a group of no row, by the constructor of the batch class."""
-        library = self._library
-        made = library.BatchKVCache([]) if layer.grows else library.BatchRotatingKVCache(layer.window, [])
-        return Listed(library.CacheList(made)) if self._listed else made
-
 
 __all__ = ["BATCHES", "DuckGroup", "MlxLmRowsAdapter"]
