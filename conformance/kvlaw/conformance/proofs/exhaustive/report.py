@@ -1,0 +1,75 @@
+"""`kvlaw prove --exhaustive`: search every space of a budget, and say so in one table."""
+
+from attrs import field, frozen
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kvlaw.conformance.proofs.exhaustive.search import SPACES, Budget, Coverage, Space, search
+
+EXACT, WRONG, INTERRUPTED = 0, 1, 130
+
+
+@frozen
+class ExhaustiveReport:
+    """Hold what each search has seen; searches that an interrupt prevented are missing."""
+
+    budget: Budget
+    covered: tuple[Coverage, ...] = field(converter=tuple)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every space of the budget was searched to its end and nothing is wrong, 1 for a violation, or 130."""
+        if any(one.violation is not None for one in self.covered):
+            return WRONG
+        return EXACT if len(self.covered) == len(SPACES[self.budget]) and self.closed else INTERRUPTED
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether every search that was begun has reached its fixpoint."""
+        return all(one.closed for one in self.covered)
+
+
+def explore(budget: Budget, console: Console | None = None) -> ExhaustiveReport:
+    """Search every space of a budget, showing on `console` how far it is; ends at an interrupt with what was seen."""
+    covered: list[Coverage] = []
+    with (console or Console(stderr=True)).status("starting") as status:
+
+        def tell(space: Space, states: int, transitions: int) -> None:
+            status.update(f"{space.name}: {states:,} states, {transitions:,} transitions")
+
+        for space in SPACES[budget]:
+            covered.append(search(space, tell))
+            if covered[-1].interrupted:
+                break
+    return ExhaustiveReport(budget, covered)
+
+
+def print_exhaustive(console: Console, report: ExhaustiveReport) -> int:
+    """Print a line per space and each shortest history that is wrong, and give the exit code."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in ("groups", "states", "transitions", "s", "outcome"):
+        table.add_column(head, justify="left" if head in ("groups", "outcome") else "right")
+    for one in report.covered:
+        table.add_row(one.space.name, f"{one.states:,}", f"{one.transitions:,}", f"{one.seconds:.1f}", _outcome(one))
+    console.print(table)
+    for one in report.covered:
+        if one.violation is not None:
+            calls = " ; ".join(one.violation.calls)
+            console.print(f"{one.space.name}: {calls}: {one.violation.message}", style="red", markup=False)
+    states, transitions = sum(one.states for one in report.covered), sum(one.transitions for one in report.covered)
+    total = f"{states:,} states, {transitions:,} transitions, {sum(one.seconds for one in report.covered):.0f} s"
+    said = {
+        EXACT: ("every history keeps the law", "bold green"),
+        WRONG: ("not every history keeps the law", "bold red"),
+        INTERRUPTED: ("interrupted before the end", "bold yellow"),
+    }
+    words, style = said[report.exit_code]
+    console.print(f"{words}: {total}", style=style)
+    return report.exit_code
+
+
+def _outcome(one: Coverage) -> Text:
+    if one.violation is not None:
+        return Text("violation", "bold red")
+    return Text("fixpoint", "green") if one.closed else Text("interrupted", "bold yellow")
