@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import mlx.core as mx
 
+from kvlaw.mlx_impl.codec import Codes
+from kvlaw.mlx_impl.codes import AffinePlanes
 from kvlaw.mlx_impl.counts import as_count, as_integer
 from kvlaw.mlx_impl.errors import ConfigError
 from kvlaw.mlx_impl.geometry import RingGeometry
@@ -233,6 +235,11 @@ class GroupStanding:
         return count is not None and self.may_decode and count == self._geometry.offsets[index]
 
     # -- what it holds ------------------------------------------------------------------------------------------------
+
+    @property
+    def codes(self) -> tuple[Codes, Codes] | None:
+        """Return the codes of keys and of values of all rows, all allocated columns; None unless all hold codes."""
+        return self._planes.stored() if isinstance(self._planes, AffinePlanes) else None
 
     @clause("OWN-4")
     def row_planes(self, row: int) -> dict[str, mx.array]:
