@@ -143,6 +143,7 @@ def test_a_block_of_a_growing_group_writes_behind_the_write_index():
     assert (plan.write_at, plan.fetch, plan.after) == (2, (0, 1, 2, 3, 4), Group(None, 256, 5, offsets=(5, 4)))
     assert plan.sources == ((0, 1, *(None,) * 254),) * 2
     assert index_group.plan_block(Group(None, 256, 254, offsets=(254,)), 3).after.columns == 512
+    assert index_group.plan_block(Group(None, 253, 250, offsets=(250,)), 3).after.columns == 253  # they just fit
 
 
 # Retract and finalize.
@@ -286,6 +287,11 @@ def test_a_row_that_joins_alone_stays_as_it_lies(serial: Ring | Full):
 def test_a_lone_row_keeps_its_left_padding():
     survivor = Group(4, 3, 3, offsets=(1,))
     assert index_group.joined(4, [(survivor, 0)]) == Moved(((0, 1, 2),), survivor)
+
+
+def test_one_row_of_several_is_extracted():
+    pair = Group(4, 4, 1, rotated=True, offsets=(9, 2))
+    assert index_group.joined(4, [(pair, 1)]) == Moved(((3, 0),), Group(4, 2, 2, offsets=(2,)))
 
 
 def test_a_join_of_empty_rows_allocates_nothing():
