@@ -69,6 +69,7 @@ KEPT = """
     window 2 ; clone as c1 ; decode on c1 ; look c0 ; decode x4 ; look c1
     window 3 ; trim 1 ; decode x2
     dense 4 ; dense 1 ; dense 1 as d1
+    window 3 ; mask 2 as m1 ; window 2 ; look m1
 """.strip().splitlines()
 """Prompts padded on the right in chunks of more than one, left padding, joins, filters: as ``BatchGenerator`` does."""
 

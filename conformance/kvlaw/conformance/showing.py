@@ -168,7 +168,7 @@ class Showing:
     def _handed_same(self, exchange: Exchange) -> bool | None:
         """Recognise arrays that were handed out before; None the first time that they are shown."""
         now = handed(exchange.observation)
-        if exchange.call is None or not now:
+        if exchange.call is None or exchange.row is not None or not now:  # a row has its part of its group's arrays
             return None
         made = getattr(exchange.call, "as_", None)
         if made:
