@@ -115,6 +115,7 @@ def test_a_decode_of_a_growing_group_grows_to_the_next_multiple_of_256():
     assert plan.sources == ((0, 1, 2, *(None,) * 253),) * 2
     assert index_group.plan_decode(Group(None, 256, 256, offsets=(256,))).after.columns == 512
     assert index_group.plan_decode(Group(None, 253, 252, offsets=(252,))).after.columns == 253
+    assert index_group.plan_decode(Group(None, 255, 255, offsets=(255,))).after.columns == 256
 
 
 def test_a_block_lays_a_wrapped_ring_out_and_keeps_all_but_the_oldest():
