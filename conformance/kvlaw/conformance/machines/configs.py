@@ -44,7 +44,9 @@ def configs(
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES if rows else SHAPES)))
     config = evolve(config, rows=draw(st.sampled_from((None, 0, 1, 2, 3, 4)))) if rows else config
     if kind == "ring_rows":
-        config = evolve(config, window=fixed.get("window", draw(st.sampled_from(windows(0)))))
+        window = fixed.get("window", draw(st.sampled_from(windows(0))))
+        pinned = "sinks" in capabilities and window > 1 and draw(st.sampled_from((False,) * 15 + (True,)))
+        config = evolve(config, window=window, sinks=int(pinned))  # which a group refuses, or keeps (ROWS-7)
     if kind == "ring":
         window = fixed.get("window", draw(st.sampled_from(windows(fixed.get("sinks", 0)))))
         config = evolve(config, window=window, sinks=draw(_sinks(window)) if "sinks" in capabilities else 0)

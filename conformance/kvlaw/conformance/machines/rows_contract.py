@@ -110,6 +110,7 @@ class RowsContractMachine(RowRules, CallRules):
         layer = self.config.layer.serial
         plain = evolve(layer, bits=None, value_bits=None, start=None, group=64)
         made = [plain, evolve(plain, kind="full", window=None), evolve(plain, kind="ring", window=5)]
+        made += [evolve(layer, sinks=1)] if "sinks" in self.can and (layer.window or 0) > 1 else []
         if "affine" in self.can:
             made += [evolve(plain, bits=4, group=32), evolve(plain, bits=8, group=64)]
             made += [evolve(layer, start=None)] if layer.bits else []
