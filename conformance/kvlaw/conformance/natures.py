@@ -13,6 +13,8 @@ from kvlaw.reference.model import Model
 def sight_nature(ids: tuple[int, ...], sight: Sight, model: Model | None, fetched: tuple[int, ...]) -> Iterator[str]:
     """Name the clauses that speak of this very difference, the most telling first."""
     extra, missing = set(ids) - set(sight.allowed), set(sight.required) - set(ids)
+    pinned = missing & set(model.row.tokens[: model.layer.sinks]) if model is not None else set[int]()
+    yield from ("ROWS-7",) if pinned else ()
     yield from _group_nature(extra, missing, model, fetched)
     if model is not None:
         yield from past_nature(extra, missing, model)
@@ -21,8 +23,8 @@ def sight_nature(ids: tuple[int, ...], sight: Sight, model: Model | None, fetche
         yield "VIS-3"
     if 0 in extra:
         yield from ("GROW-2", "OWN-8", "VIS-4") if missing else ("VIS-4",)
-    if model is not None and (pinned := missing & set(model.row.tokens[: model.layer.sinks])):
-        yield from ("ROWS-7", *(("VIS-9", "RING-12") if pinned & set(fetched) else ("RING-12", "VIS-9")))
+    if pinned:
+        yield from ("VIS-9", "RING-12") if pinned & set(fetched) else ("RING-12", "VIS-9")
     if missing and sight.allowed and sight.allowed[-1] in missing:
         yield "VIS-5"
     yield from _bounds_nature(extra, missing, sight, model)
@@ -87,7 +89,11 @@ def held_nature(held: tuple[int, ...], wanted: tuple[int, ...], model: Model | N
     pinned = model.layer.sinks if model else 0
     came_back = model is not None and bool((set(held) - set(wanted)) & model.past.dropped)
     lost = set(wanted) - set(held) - {0}
-    return (*(("PAD-11",) if lost else ()), *(("RING-13",) if held[:pinned] != wanted[:pinned] else ()), *(("RING-15",) if came_back else ()))
+    return (
+        *(("PAD-11",) if lost else ()),
+        *(("RING-13",) if held[:pinned] != wanted[:pinned] else ()),
+        *(("RING-15",) if came_back else ()),
+    )
 
 
 def torn_nature(what: str) -> tuple[str, ...]:
