@@ -359,7 +359,7 @@ def _padded_block(place: RingGeometry, length: int) -> Plan:
 def _newest(place: Place, count: int) -> tuple[Range, ...]:
     """Return the newest ``count`` active columns, in temporal order."""
     last = place.write_index
-    if type(place) is FullGeometry or count <= last:
+    if isinstance(place, FullGeometry) or count <= last:
         return ((last - count, last),) if count else ()
     older = (place.window - (count - last), place.window)
     return (older, (0, last)) if last else (older,)
