@@ -367,6 +367,7 @@ def test_a_block_hides_dead_columns_and_what_is_older_than_the_window():
     shown = [[[j for j in range(4) if index_group.block_visible(group, b, 2, i, j)] for i in range(2)] for b in (0, 1)]
     assert shown == [[[0, 1, 2], [1, 2, 3]], [[1, 2], [1, 2, 3]]]
     assert index_group.mask_kind(group, 2, "window") == "array"
+    assert not any(index_group.block_visible(group, 0, 2, i, j) for i in (-1, 2) for j in range(4))  # no such query
 
 
 def test_a_block_after_right_padding_counts_from_the_valid_offset():
