@@ -1,6 +1,7 @@
 """The exhaustive search: it ends, what it covers, and that it finds every small change of the rules of groups."""
 
-# pyright: reportUnknownLambdaType=false -- a rule that is replaced may be any function, so lambdas have no types
+# A rule that is replaced may be any function, so lambdas have no types.
+# pyright: reportUnknownLambdaType=false
 
 import io
 import re
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from click.testing import CliRunner
 from rich.console import Console
 
+from kvlaw.conformance.cli import cli
 from kvlaw.conformance.proofs.exhaustive import report as reports
 from kvlaw.conformance.proofs.exhaustive import search as searches
 from kvlaw.conformance.proofs.exhaustive.invariants import check_state
@@ -61,6 +64,13 @@ def head_of_a_row(group: Group, row: int) -> tuple[int, ...]:
 def padding_of_a_row(group: Group, row: int) -> tuple[int, ...]:
     held = BEFORE["held"](group, row)
     return BEFORE["order"](group)[-held:] if held else ()
+
+
+def alone_from_the_start(group: Group, row: int) -> Full | Ring:
+    width = len(BEFORE["extracted"](group, row))
+    if group.window is None:
+        return Full(width, width)
+    return Ring(group.window, columns=width, write_index=width, offset=width)
 
 
 def joined_in_front(window: int | None, parts: Sequence[tuple[Group, int]]) -> Moved:
@@ -172,14 +182,7 @@ PLANTS: dict[str, tuple[str, Callable[..., Any]]] = {
     ),
     "extraction takes the head": ("extracted", head_of_a_row),
     "extraction takes the right padding": ("extracted", padding_of_a_row),
-    "an extracted row loses its offset": (
-        "alone",
-        lambda group, row: (
-            Full(len(BEFORE["extracted"](group, row)), len(BEFORE["extracted"](group, row)))
-            if group.window is None
-            else Ring(group.window, 0, *(len(BEFORE["extracted"](group, row)),) * 2, False, BEFORE["held"](group, row))
-        ),
-    ),
+    "an extracted row loses its offset": ("alone", alone_from_the_start),
     "a merge puts dead columns behind": ("joined", joined_in_front),
     "a merge lays out a lone row": ("joined", lone_row_laid_out),
     # numbers
@@ -405,3 +408,24 @@ def test_an_interrupt_keeps_what_was_seen(monkeypatch: pytest.MonkeyPatch):
 def test_deep_covers_windows_to_four_with_two_rows():
     assert {(space.window, space.rows) for space in SPACES["deep"]} == {*((w, 2) for w in range(1, 5)), (None, 2)}
     assert {(w, 1) for w in range(1, 5)} <= {(space.window, space.rows) for space in SPACES["ci"]}
+
+
+# The command line.
+
+
+@pytest.mark.usefixtures("few")
+def test_the_command_searches():
+    found = CliRunner().invoke(cli, ["prove", "--exhaustive"])
+    assert found.exit_code == 0, found.output
+    assert "every history keeps the law" in found.output
+    assert "confirmed over all paths" not in found.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("--budget", "deep"), "--budget is for --exhaustive"), (("--exhaustive", "--budget", "all"), "'ci', 'deep'")],
+)
+def test_options_that_do_not_fit_are_refused(arguments: tuple[str, ...], told: str):
+    found = CliRunner().invoke(cli, ["prove", *arguments])
+    assert found.exit_code == 2
+    assert told in found.output
