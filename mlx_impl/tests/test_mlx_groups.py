@@ -612,12 +612,22 @@ def test_positions_are_one_snapshot_per_step() -> None:
     group.append_window(*rows_of([90, 91, 1], [2, 3, 4]))
     after = group.positions
     assert after is not before
+    calls: list[Callable[[], Any]] = [group.finalize, group.begin_prefill, group.end_prefill]
+    for stay in (*calls, lambda: group.extract(0), lambda: group.trim(0)):
+        stay()
+        assert group.positions is after
+    group.prepare(lengths=[1, 0], right=[0, 1])
+    group.append_window(*rows_of([5], [92]))
+    assert group.positions.tolist() == [2, 4]
     group.finalize()
+    assert group.positions.tolist() == [2, 3]
+    group.trim(1)
+    assert group.positions.tolist() == [1, 2]
     assert (before.dtype, before.tolist(), after.tolist(), group.positions.tolist()) == (
         mx.int32,
         [-2, 0],
         [1, 3],
-        [1, 3],
+        [1, 2],
     )
 
 
