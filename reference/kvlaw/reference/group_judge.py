@@ -133,7 +133,7 @@ class GroupJudge:
         sights = model.sights(len(real), argument) if real else ()
         held = after.held(number)
         fetched = tuple(held[column] for column in plan.fetch)
-        order = tuple(tuple(t for t in fetched if t in frozenset(sight.allowed)) for sight in sights)
+        order = tuple(tuple(filter(frozenset(sight.allowed).__contains__, fetched)) for sight in sights)
         shows = evolve(
             shows,
             real=real,
@@ -211,7 +211,7 @@ class GroupJudge:
         sights = after.rows[number].sights(len(real), call.window) if real else ()
         slots = after.rows[number].slots
         matrix = {
-            query: tuple(slots[c] in frozenset(sight.allowed) for c in plan.fetch)
+            query: tuple(map(frozenset(sight.allowed).__contains__, (slots[c] for c in plan.fetch)))
             for query, sight in zip(real, sights, strict=True)
         }
         asked = ("MASK-11",) if call.array else ()

@@ -84,6 +84,20 @@ class RowsContractMachine(RowRules, CallRules):
         rows = sorted(self.group(name).rows, key=lambda row: row.offset)
         return rows[-(len(self.calls) % 2)] if rows else Model.empty(self.config.layer.serial)
 
+    def legible(self, layer: LayerSpec) -> bool:
+        """Say whether what such a layer stores can be read: tensors, or codes as the trace's configuration has them."""
+        own = self.config
+        codec = (layer.bits, layer.bits_of_values, layer.group)
+        return layer.bits is None or codec == (own.bits, own.bits_of_values, own.group)
+
+    def groups(self) -> list[str]:
+        """List the groups that can be read."""
+        return [name for name in super().groups() if self.legible(self.group(name).layer)]
+
+    def caches(self) -> list[str]:
+        """List the serial caches that can be read."""
+        return [name for name in super().caches() if self.legible(self.thing(name).layer)]
+
     def resting(self) -> list[str]:
         """List the groups that have rows and no padding announced."""
         return [name for name in self.groups() if self.group(name).rows and not self.group(name).pends]
@@ -100,8 +114,9 @@ class RowsContractMachine(RowRules, CallRules):
         """Make a fresh cache, seldom of another layer, and mostly append to it."""
         name = self.fresh("s")
         other = self.layout and data.draw(st.integers(0, 5)) == 0
-        self.do(MakeCache(as_=name, layer=data.draw(st.sampled_from(self.others())) if other else None))
-        if data.draw(st.booleans()):
+        layer = data.draw(st.sampled_from(self.others())) if other else None
+        self.do(MakeCache(as_=name, layer=layer))
+        if (layer is None or self.legible(layer)) and data.draw(st.booleans()):
             self.do(AppendWindow(length=data.draw(st.sampled_from(lengths(self.config.window, 0))), on=name))
         self.fired("new_cache")
 
@@ -124,7 +139,7 @@ class RowsContractMachine(RowRules, CallRules):
     @rule(data=data_)
     def merge(self, data: st.DataObject) -> None:
         """Merge any groups and caches, the same one twice among them; seldom none at all."""
-        names = [*self.groups(), *self.caches()]
+        names = [*super().groups(), *super().caches()]
         wild = self.layout and "beyond" in self.used
         fit = [n for n in names if wild or not self.group(n).pends] or names
         least = 0 if wild and data.draw(st.integers(0, 9)) == 0 else 1
@@ -132,7 +147,7 @@ class RowsContractMachine(RowRules, CallRules):
         if self.rows_in(sources) <= self.most_rows:
             made = self.fresh("g")
             self.do(Merge(sources=sources, as_=made))
-            if made in self.run_.oracle.world and self.group(made).rows and data.draw(st.booleans()):
+            if made in self.groups() and self.group(made).rows and data.draw(st.booleans()):
                 self.do(AppendDecode(on=made))
                 self.do(LookAt(on=sources[0]))
         self.fired("merge")
