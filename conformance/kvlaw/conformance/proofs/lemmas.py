@@ -6,6 +6,10 @@ from kvlaw.conformance.proofs import (
     lemmas_full,
     lemmas_policy,
     lemmas_positions,
+    lemmas_rows,
+    lemmas_rows_block,
+    lemmas_rows_decode,
+    lemmas_rows_padding,
     lemmas_slots,
     lemmas_trims,
     lemmas_visibility,
@@ -25,6 +29,10 @@ MODULES = (
     lemmas_trims,
     lemmas_bypass,
     lemmas_policy,
+    lemmas_rows,
+    lemmas_rows_padding,
+    lemmas_rows_decode,
+    lemmas_rows_block,
 )
 
 LEMMAS: tuple[Lemma, ...] = tuple(
