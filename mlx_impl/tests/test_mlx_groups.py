@@ -378,6 +378,11 @@ def test_raw_rows_join_a_group_that_says_when_they_convert() -> None:
     mixed = merge([half, settling(rows=0), codes])
     assert (mixed.storage, flags(mixed), mixed.offsets) == ("mixed", [("dense", 0), ("affine", 3)], (3, 4))
     assert mixed.identity == group.identity
+    twice = merge([mixed, mixed])
+    assert flags(twice) == [("dense", 0), ("affine", 3)] * 2
+    for b, source in enumerate([half, codes, half, codes]):
+        for found, expected in zip(flat(twice.extract(b).peek_stored()), flat(source.peek_stored()), strict=True):
+            np.testing.assert_array_equal(plain(found), plain(expected))
     with pytest.raises(RowError, match="ROWS-8"):
         merge([half, codes])
     assert merge([half, half]).storage == "dense"
