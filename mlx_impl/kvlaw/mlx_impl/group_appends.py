@@ -145,7 +145,7 @@ class GroupAppends(GroupStanding):
         """Settle, move by ``plan``, then hold the new state; return the fetched columns."""
         planes, converted, floors = self._planes, self._converted, self._floors
         if self._waiting:
-            content = settled_for_append(self.content, keys.shape[2])
+            content = settled_for_append(self.content)
             planes, converted, floors = content.planes, content.converted, content.floors
         if planes is None:
             held, fetched = begin(converted, self.policy.codes, plan.move, keys, values)

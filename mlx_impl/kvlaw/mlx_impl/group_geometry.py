@@ -109,11 +109,9 @@ class GroupGeometry:
         return valid if self.window is None else min(valid, self.window)
 
     @clause("PREC-16")
-    def gets_real(self, row: int, length: int) -> bool:
-        """Say whether one of the next ``length`` columns is a real token of ``row``."""
-        first = max(0, self.offsets[row])
-        last = self.offsets[row] + length
-        return first < (last if self.ends is None else min(last, self.ends[row]))
+    def goes_on(self, row: int) -> bool:
+        """Say whether the next column of a row, behind its left padding, is a token, not right padding."""
+        return self.ends is None or self.offsets[row] < self.ends[row]
 
     # -- appends ------------------------------------------------------------------------------------------------------
 
