@@ -7,8 +7,9 @@ words, not those of its planes.
 """
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -20,6 +21,7 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.interface import NonsenseError, Tensors, UnsupportedError
+from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.spec.calls import AppendName, Phase
@@ -99,20 +101,39 @@ def _is_ours(name: str) -> bool:
     return name == PACKAGE or name.startswith(f"{PACKAGE}.")
 
 
-class ChangedAdapter(ContractAdapter):
-    """Asks the caches of one import of the implementation, alone and as a list of layers."""
+_TOLD = (
+    *("merge", "extract", "hand_back", "filter", "prepare", "finalize"),
+    *("begin_prefill", "commit_prefill", "end_prefill", "show_rows"),
+)
+"""The calls on groups that are asked as they are."""
+
+
+class ChangedAdapter(ContractRowsAdapter):
+    """Asks the caches of one import of the implementation: alone, as a list of layers, and in groups."""
 
     def __init__(self, loaded: Loaded) -> None:
         """Adapt the loaded implementation."""
         self.loaded = loaded
-        example = loaded.package.make("full", bits=4, start=4)
-        super().__init__(MlxArrays(cpu=True), self._build, example)
+        arrays, make = MlxArrays(cpu=True), loaded.package.make
+        super().__init__(arrays, self._build, self._build_rows, loaded.package.make_rows("full_rows", bits=4, start=4))
+        serial = ContractAdapter(arrays, self._build, make("full", bits=4, start=4))
         self.computes, self.policies = "mlx", POLICIES
-        self.capabilities |= {"sinks", "lists", "list_appends", "policy", "affine", "bf16_first", "value_bits"}
+        self.capabilities |= serial.capabilities | {"sinks", "lists", "list_appends", "merge"}
+        self.capabilities |= {"policy", "affine", "bf16_first", "value_bits"}
+        self.shows |= serial.shows
+        for name in _TOLD:
+            setattr(self, name, partial(self._told, getattr(self, name)))
 
     def _build(self, layer: LayerSpec, _config: Config) -> Any:
-        policy = {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}
-        return self._told(lambda: self.loaded.package.make(layer.kind, layer.window, layer.sinks, **policy))
+        return self._told(lambda: self.loaded.package.make(layer.kind, layer.window, layer.sinks, **_policy(layer)))
+
+    def _build_rows(self, layer: LayerSpec, rows: int, _config: Config) -> Any:
+        policy = {"sinks": layer.sinks, **_policy(layer)}
+        return self._told(lambda: self.loaded.package.make_rows(layer.kind, layer.window, rows, **policy))
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        """Make a group of groups and caches."""
+        return self.loaded.package.merge(list(sources))
 
     def _told(self, act: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -125,6 +146,13 @@ class ChangedAdapter(ContractAdapter):
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
         return self._told(super().append, cache, keys, values, phase, window, array)
+
+    def attend(self, read: Any, queries: Any, scale: float) -> Any:
+        """Ask the read, unless its mask has an empty axis, on which MLX ends the process (a division by zero)."""
+        shape: tuple[int, ...] = getattr(read.mask, "shape", ())
+        if 0 in shape:
+            raise NonsenseError(f"a mask {list(shape)}")
+        return super().attend(read, queries, scale)
 
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Append and hand out the fetch."""
@@ -164,3 +192,7 @@ class ChangedAdapter(ContractAdapter):
     def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
         """Say whether every layer can trim."""
         return self.loaded.layers.can_trim(caches, n)
+
+
+def _policy(layer: LayerSpec) -> dict[str, Any]:
+    return {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}
