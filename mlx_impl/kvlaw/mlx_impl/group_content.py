@@ -4,17 +4,18 @@ Nothing here changes anything, so a call that is refused, or fails, leaves its g
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import attrs
 
 from kvlaw.mlx_impl.caches import Cache
-from kvlaw.mlx_impl.geometry import FullGeometry
 from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, Place, row_index, row_indices
 from kvlaw.mlx_impl.group_planes import lifted, place_in_part, rolled, take_rows
 from kvlaw.mlx_impl.group_plans import Flags, extract_plan, filter_plan
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.kinds import FullCache, RingCache
 from kvlaw.mlx_impl.planes import Planes
+from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.mlx_impl.precision import Precision, dense
 from kvlaw.mlx_impl.standing import Content
 from kvlaw.spec.cite import clause
@@ -146,11 +147,17 @@ def _serial(content: GroupContent, row: int, policy: Precision) -> Cache:
     cache = serial_cache(plan.then, policy)
     planes, layout = None, None
     if plan.pieces and content.planes is not None and content.layout:
-        planes, layout = lifted(content.planes, row, plan), content.layout.of_rows(1)
+        planes, layout = lifted(content.planes, row, plan, content.layout.heads), content.layout.of_rows(1)
     cache.hold(Content(plan.then, planes, layout, content.converted[row], content.floors[row]))
     return cache
 
 
 def serial_cache(place: Place, policy: Precision) -> Cache:
     """Return an empty cache of the kind of a group."""
-    return FullCache(policy=policy) if isinstance(place, FullGeometry) else RingCache(place.window, policy=policy)
+    return _empty(getattr(place, "window", None), policy).clone()
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _empty(window: int | None, policy: Precision) -> Cache:
+    """Return an empty cache to make clones of, which takes less time than to build another."""
+    return FullCache(policy=policy) if window is None else RingCache(window, policy=policy)
