@@ -8,7 +8,10 @@ from kvlaw.conformance.proofs import (
     lemmas_positions,
     lemmas_rows,
     lemmas_rows_block,
+    lemmas_rows_block_masks,
     lemmas_rows_decode,
+    lemmas_rows_decode_masks,
+    lemmas_rows_growing,
     lemmas_rows_padding,
     lemmas_slots,
     lemmas_trims,
@@ -32,7 +35,10 @@ MODULES = (
     lemmas_rows,
     lemmas_rows_padding,
     lemmas_rows_decode,
+    lemmas_rows_decode_masks,
     lemmas_rows_block,
+    lemmas_rows_block_masks,
+    lemmas_rows_growing,
 )
 
 LEMMAS: tuple[Lemma, ...] = tuple(

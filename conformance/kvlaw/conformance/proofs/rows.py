@@ -57,6 +57,11 @@ class RowInOrder:
         """Give the row after a block."""
         return RowInOrder(self.window, self.stored(cut) + length, self.valid + length, self.end)
 
+    @property
+    def alone(self) -> Group:
+        """Give the row, its padding settled, as a group."""
+        return Group(self.window, self.counting, self.counting, False, (self.offset,))
+
     def beside(self, sibling: int) -> Group:
         """Give the row, its padding settled, behind one with the offset `sibling`, as a group."""
         return Group(self.window, self.counting, self.counting, False, (sibling, self.offset))
