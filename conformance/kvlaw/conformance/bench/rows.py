@@ -10,7 +10,7 @@ serial caches, extracts one row of four, or filters four rows to three, in all 1
 then hold.  Its ``memory kept`` are the bytes that stay once all that the rows came from is dropped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from kvlaw.conformance.bench.cases import (
     itself,
     tokens,
 )
-from kvlaw.mlx_impl import make
+from kvlaw.mlx_impl import Cache, make
 from kvlaw.mlx_impl.groups import RowGroup, merge
 from kvlaw.mlx_impl.mlx_lm import DropIn
 from kvlaw.mlx_impl.reads import Read
@@ -240,7 +240,10 @@ def _filtering(groups: list[Any]) -> Runner:
     return Runner(step, undo, arrays=_contents)
 
 
-def _contents(caches: list[Any]) -> Any:
+def _contents(caches: list[Any]) -> list[mx.array]:
     """Return all arrays that caches hold."""
-    states: list[Any] = [cache.state for cache in caches]
-    return [state() if callable(state) else state for state in states]
+    return [part for cache in caches for part in _parts(cache) if isinstance(part, mx.array)]
+
+
+def _parts(cache: Any) -> Iterable[Any]:
+    return cache.state().values() if isinstance(cache, Cache | RowGroup) else cache.state
