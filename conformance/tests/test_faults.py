@@ -201,7 +201,12 @@ def grow(a: int | None, b: int = 0) -> int:
     if total <= STEP and not b:
         raise ValueError(f"{total} < 1", 7)
     kept(a, b)
+    assert total > 1
     return min(total, 9)
+
+
+def pairs(a: int) -> list[int]:
+    return [one for one, _ in zip(range(a), range(a), strict=True)]
 
 
 def words(a: int) -> str:
