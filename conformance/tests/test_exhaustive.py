@@ -4,6 +4,7 @@
 # pyright: reportUnknownLambdaType=false
 
 import io
+import multiprocessing
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,9 +15,11 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from kvlaw.conformance.cli import cli
+from kvlaw.conformance.proofs.exhaustive import parallel
 from kvlaw.conformance.proofs.exhaustive import report as reports
 from kvlaw.conformance.proofs.exhaustive import search as searches
 from kvlaw.conformance.proofs.exhaustive.invariants import check_state
+from kvlaw.conformance.proofs.exhaustive.parallel import search_all
 from kvlaw.conformance.proofs.exhaustive.product import Line, Product, empty, normal_form, serial
 from kvlaw.conformance.proofs.exhaustive.readings import law
 from kvlaw.conformance.proofs.exhaustive.search import SPACES, Space, search
@@ -405,6 +408,41 @@ def test_an_interrupt_keeps_what_was_seen(monkeypatch: pytest.MonkeyPatch):
     assert "window 2" not in text
 
 
+def test_searches_side_by_side_see_the_same(monkeypatch: pytest.MonkeyPatch):
+    told: list[Space] = []
+    monkeypatch.setattr(searches, "_EVERY", 500)
+    both = search_all(SMALL[:2], lambda space, *_: told.append(space), jobs=2)
+    alone = search_all(SMALL[:2], lambda *_: None, jobs=1)
+    assert [evolve(one, seconds=0.0) for one in both] == [evolve(one, seconds=0.0) for one in alone]
+    assert all(one.closed for one in both)
+
+
+def test_an_interrupt_ends_searches_side_by_side():
+    def interrupt(space: Space, *_: Any) -> None:
+        if space == Space(3, 2):
+            raise KeyboardInterrupt
+
+    (found,) = search_all((Space(1, 1), Space(3, 2)), interrupt, jobs=2)[-1:]
+    assert found.space == Space(3, 2)
+    assert found.interrupted
+    assert not found.closed
+    assert found.transitions >= 1000
+    assert multiprocessing.active_children() == []
+
+
+def test_a_search_that_ends_without_a_result_is_told(monkeypatch: pytest.MonkeyPatch):
+    started = parallel._Running.start
+
+    def dies(space: Space) -> Any:
+        running = started(space)
+        running.process.kill()
+        return running
+
+    monkeypatch.setattr(parallel._Running, "start", dies)
+    with pytest.raises(RuntimeError, match="rings, window 3, up to two rows ended without a result"):
+        search_all([Space(3, 2)], lambda *_: None, jobs=2)
+
+
 def test_deep_covers_windows_to_four_with_two_rows():
     assert {(space.window, space.rows) for space in SPACES["deep"]} == {*((w, 2) for w in range(1, 5)), (None, 2)}
     assert {(w, 1) for w in range(1, 5)} <= {(space.window, space.rows) for space in SPACES["ci"]}
@@ -415,7 +453,7 @@ def test_deep_covers_windows_to_four_with_two_rows():
 
 @pytest.mark.usefixtures("few")
 def test_the_command_searches():
-    found = CliRunner().invoke(cli, ["prove", "--exhaustive"])
+    found = CliRunner().invoke(cli, ["prove", "--exhaustive", "--jobs", "1"])
     assert found.exit_code == 0, found.output
     assert "every history keeps the law" in found.output
     assert "confirmed over all paths" not in found.output

@@ -26,7 +26,11 @@ def block(state: Product, length: int, reader: Reader) -> Product:
     """Append `length` positions per row behind the newest columns, less the right padding; raises ViolationError."""
     window = state.window
     plan = plans.plan_block(state.group, length)
-    left = evolve(state, given=state.given - state.cut, lines=[evolve(line, over=0) for line in state.lines])
+    left = evolve(
+        state,
+        given=state.given - state.cut,
+        lines=[Line(line.row, line.padding, 0, line.cells) for line in state.lines],
+    )
     after = _appended(left, plan, "window", length, reader)
     past = left.given if window is None else min(left.given, window - 1)
     demand(len(plan.fetch) == past + length, f"a block fetches {len(plan.fetch)} columns, not {past + length}")
@@ -54,7 +58,7 @@ def _appended(state: Product, plan: RowsPlan, phase: Phase, length: int, reader:
     for line, sources in zip(state.lines, plan.sources, strict=True):
         cells = moved(line.cells, sources)
         after, ids, real = line.appended(length)
-        lines.append(evolve(after, cells=cells[:at] + ids + cells[end:]))
+        lines.append(Line(after.row, after.padding, after.over, cells[:at] + ids + cells[end:]))
         reals.append(real)
     reader.check(
         Reading(
