@@ -26,19 +26,10 @@ from kvlaw.spec.cite import clause
 
 @clause("ROWS-7")
 def content_of(cache: Cache) -> GroupContent:
-    """Return a serial cache as the content of a group of one row, everything as it lies.
-
-    Raises:
-        RowError: if it has sinks, or a batch of several rows.
-    """
-    content = cache.content
-    place: Any = content.geometry  # one of the two kinds of place
-    if place.pinned:
-        raise RowError(f"{cache.identity} as a row", "rows have no sinks", "ROWS-7")
-    if cache.batch > 1:
-        raise RowError(f"a cache of batch {cache.batch} as a row", "a row has batch 1", "ROWS-8")
-    flags, floors = (content.converted,), (content.floor,)
-    return GroupContent(cache.policy, lone(place), content.planes, content.layout, flags, floors)
+    """Return a serial cache as the content of a group of one row, everything as it lies; ``merged`` checks it."""
+    held = cache.content
+    geometry: Any = held.geometry  # one of the two kinds of place
+    return GroupContent(cache.policy, lone(geometry), held.planes, held.layout, (held.converted,), (held.floor,))
 
 
 @clause("ROWS-3", "ROWS-4", "ROWS-7", "ROWS-8", "PREC-22", "PREC-24", "PREC-27")
@@ -46,7 +37,7 @@ def merged(sources: Sequence[GroupContent]) -> GroupContent:
     """Return all rows of ``sources``, in order, as the content of a new group.
 
     Raises:
-        RowError: if there is no source, or they differ in kind, window or policy.
+        RowError: if there is no source, they differ in kind, window or policy, or a serial one has sinks or a batch.
         PaddingError: if padding is announced in one.
         ShapeError, DTypeError: if they differ in heads, head dims or dtype, or the policy cannot store them.
     """
@@ -88,8 +79,12 @@ def _agreed(sources: tuple[Facts, ...]) -> _Agreement:
     """Check sources against each other, once for all layers of a model."""
     geometries, flags, policies, layouts, brackets = zip(*sources, strict=True)
     start = _place(geometries)
-    for geometry in geometries:
+    for geometry, layout in zip(geometries, layouts, strict=True):
         geometry.refuse_padding("a merge")
+        if geometry.place.pinned:
+            raise RowError(f"a ring of {geometry.place.pinned} sinks as a row", "rows have no sinks", "ROWS-7")
+        if layout and layout.batch != geometry.rows:
+            raise RowError(f"a cache of batch {layout.batch} as a row", "a row has batch 1", "ROWS-8")
     policy, layout = _policy(policies), _layout(layouts)
     if layout:
         policy.check(layout)

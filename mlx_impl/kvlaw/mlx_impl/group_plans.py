@@ -68,7 +68,8 @@ def _pieces(geometries: Sequence[GroupGeometry], flags: Sequence[Flags], coded: 
         places = [place for _, place, _ in run]
         at, count = columns - _count(ranges), len(places)
         for start, stop in ranges:
-            of = (slice(places[0], places[0] + count), ALL, slice(start, stop))
+            every = count == flags[source].count(coded)
+            of = (ALL if every else slice(places[0], places[0] + count), ALL, slice(start, stop))
             yield Piece(source, of, (slice(first, first + count), ALL, slice(at, at + stop - start)))
             at += stop - start
         first += count

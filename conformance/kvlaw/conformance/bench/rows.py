@@ -78,7 +78,7 @@ class Moving:
     act: Act
     lengths: tuple[int, ...]
     window: int | None
-    steps: int = 8
+    steps: int
 
     def tokens(self) -> mx.array:
         """Draw one token per row."""
@@ -120,10 +120,14 @@ DECODES = tuple(
         ("ring, wrapped", WRAPPED, WINDOW),
     )
 )
-_ACTS: tuple[tuple[str, Act], ...] = (("merge of 4", "merge"), ("extract", "extract"), ("filter 4 to 3", "filter"))
+_ACTS: tuple[tuple[str, Act, int], ...] = (
+    ("merge of 4", "merge", 4),
+    ("extract", "extract", 16),
+    ("filter 4 to 3", "filter", 8),
+)
 MOVES = tuple(
-    Moving(f"{title}, {name}", act, lengths, window)
-    for title, act in _ACTS
+    Moving(f"{title}, {name}", act, lengths, window, steps)
+    for title, act, steps in _ACTS
     for name, lengths, window in (("growing", GROWING, None), ("ring", WRAPPED, WINDOW))
 )
 
