@@ -1,18 +1,20 @@
 """The MLX implementation with one module changed in memory, as a subject.
 
-``load`` imports the whole package anew, the changed module included, and leaves what was imported before as it was; no
-file is written.  ``ChangedAdapter`` asks its caches as the suite asks ours, and is stricter in two things: a failure
-that is no ``CacheError`` is an error, not a refusal, and the numbers of columns and the storage are the cache's own
-words, not those of its planes.
+``load`` imports the changed module anew, and every module that imports it, directly or not; the others are shared with
+what was imported before, which stays as it was.  No file is written.  ``ChangedAdapter`` asks its caches as the suite
+asks ours, and is stricter in two things: a failure that is no ``CacheError`` is an error, not a refusal, and the
+numbers of columns and the storage are the cache's own words, not those of its planes.
 """
 
+import ast
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from importlib.resources import files
 from importlib.util import spec_from_loader
 from types import CodeType, ModuleType
 from typing import Any
@@ -47,18 +49,19 @@ class Loaded:
 
 @frozen
 class _Changed(Loader):
-    """Finds one module as the changed one, all others as they are."""
+    """Finds one module as the changed one, and those that import it as they are, compiled once."""
 
     name: str
     code: CodeType
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """Answer for the changed module alone."""
-        return spec_from_loader(name, self) if name == self.name else None
+        """Answer for the modules of the package, but not for the package itself."""
+        return spec_from_loader(name, self) if name.startswith(f"{PACKAGE}.") else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the changed code."""
-        exec(self.code, module.__dict__)  # noqa: S102  # the mutant itself
+        """Run the code, the changed one of the changed module."""
+        code = self.code if module.__name__ == self.name else _compiled(module.__name__)
+        exec(code, module.__dict__)  # noqa: S102  # the mutant itself
 
 
 def load(module: str = "", code: CodeType | None = None) -> Loaded:
@@ -66,7 +69,7 @@ def load(module: str = "", code: CodeType | None = None) -> Loaded:
     if code is None:
         return _imported()
     finder = _Changed(f"{PACKAGE}.{module}", code)
-    with _fresh():
+    with _fresh(importers(finder.name)):
         sys.meta_path.insert(0, finder)
         try:
             return _imported()
@@ -78,13 +81,47 @@ def _imported() -> Loaded:
     return Loaded(import_module(PACKAGE), import_module(f"{PACKAGE}.layers"))
 
 
+@cache
+def _text(name: str) -> str:
+    return (files(PACKAGE) / f"{name.rpartition('.')[2]}.py").read_text(encoding="utf-8")
+
+
+@cache
+def _compiled(name: str) -> CodeType:
+    return compile(_text(name), name, "exec")
+
+
+@cache
+def _imports(name: str) -> frozenset[str]:
+    """List the modules of the package that a module of it imports anywhere, and the package if it imports from it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(_text(name))):
+        if isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if _is_ours(alias.name)}
+    return frozenset(found)
+
+
+@cache
+def importers(name: str) -> frozenset[str]:
+    """List a module of the package and all that import it, directly or not; the package is always among them."""
+    import_module(PACKAGE)
+    modules = [n for n in sys.modules if n.startswith(f"{PACKAGE}.")]
+    found, last = {PACKAGE, name}, set[str]()
+    while found != last:
+        last = set(found)
+        found |= {module for module in modules if _imports(module) & found}
+    return frozenset(found)
+
+
 @contextmanager
-def _fresh() -> Generator[None]:
-    """Take the package out of the modules for a while, and keep its citations as they are."""
+def _fresh(names: frozenset[str]) -> Generator[None]:
+    """Take modules of the package out of the modules for a while, and keep its citations as they are."""
     import_module(PACKAGE)
     ours = {n: m for n, m in sys.modules.items() if _is_ours(n)}
     parent, cited = sys.modules[PACKAGE.partition(".")[0]], {k: list(v) for k, v in CITATIONS.items()}
-    for name in ours:
+    for name in names & set(ours):
         del sys.modules[name]
     try:
         yield

@@ -167,6 +167,7 @@ class _Walk:
             (6, lambda: self._filter(group, name)),
             (9, lambda: self._merge(sources, made)),
             (6, lambda: MakeCache(as_=made)),
+            (2, lambda: MakeCache(layer=self._other(), as_=made)),
             (7, lambda: Extract(row=row if not self._rarely() else row + 1, as_=made, on=name)),
             (5, lambda: HandBack(row=row, as_=made, on=name)),
             (3, lambda: Clone(as_=made, on=name)),
@@ -182,6 +183,16 @@ class _Walk:
                 (4, lambda: EndPrefill(on=name)),
             ]
         return self._chosen(kinds)
+
+    def _other(self) -> LayerSpec:
+        """Draw a layer that differs from that of the trace's groups, or is dense."""
+        layer = self.config.layer.serial
+        changes: list[dict[str, Any]] = [{"bits": None, "value_bits": None, "start": None, "group": 64}]
+        if layer.window is not None:
+            changes += [{"window": layer.window + 1}, *([{"sinks": 1}] if layer.window > 1 else [])]
+        if layer.bits is not None:
+            changes += [{"start": 5}, {"start": None}, {"bits": 8, "value_bits": None}, {"group": 32}]
+        return evolve(layer, **self.rng.choice(changes))
 
     def _count(self, group: Group) -> int:
         return self.rng.choice((0, 1, 1, 2, group.shortest, group.shortest + 1))
