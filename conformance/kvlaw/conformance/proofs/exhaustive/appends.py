@@ -17,7 +17,7 @@ def decode(state: Product, reader: Reader) -> Product:
     after = _appended(state, plan, "decode", 1, reader)
     reach = state.given + 1 if window is None else min(state.given + 1, window)
     demand(len(plan.fetch) == reach, f"a decode fetches {len(plan.fetch)} columns, not {reach}")
-    most = max(group.columns, _of_steps(group.write_index + 1)) if window is None else window
+    most = _of_growing(state, group.write_index + 1) if window is None else window
     demand(after.group.columns <= most, f"{after.group.columns} columns after a decode, {most} are enough")
     return after
 
@@ -36,7 +36,7 @@ def block(state: Product, length: int, reader: Reader) -> Product:
     demand(len(plan.fetch) == past + length, f"a block fetches {len(plan.fetch)} columns, not {past + length}")
     columns, write_index = after.group.columns, after.group.write_index
     if window is None:
-        most = max(state.group.columns, _of_steps(past + length))
+        most = _of_growing(state, past + length)
     else:
         most = (min(left.given, window) if state.ends_pend else past) + length
         laid = write_index == columns and not after.group.rotated
@@ -45,8 +45,12 @@ def block(state: Product, length: int, reader: Reader) -> Product:
     return after
 
 
-def _of_steps(needed: int) -> int:
-    return -(-needed // STEP) * STEP
+def _of_growing(state: Product, needed: int) -> int:
+    """Bound the columns of a growing group: those that are there if they are enough and none was taken off."""
+    columns, rounded = state.group.columns, -(-needed // STEP) * STEP
+    if needed <= columns and all(line.over == 0 for line in state.lines):
+        return columns
+    return max(columns, rounded)
 
 
 def _appended(state: Product, plan: RowsPlan, phase: Phase, length: int, reader: Reader) -> Product:
