@@ -79,8 +79,8 @@ def _pieces(geometries: Sequence[GroupGeometry], flags: Sequence[Flags], coded: 
 class ExtractPlan:
     """A row taken out: where it stands ``then``, and its columns, in temporal order, as ``pieces`` of its part.
 
-    There are ``columns`` of them; a lone piece begins at column ``first``, and is ``partial`` if there are more.  Two that
-    are all columns of the ``row`` are joined by rolling it right by ``turn``.
+    There are ``columns`` of them; a lone piece begins at column ``first``, and is ``partial`` if there are more.  Two
+    that are all columns of the ``row`` are joined by rolling it right by ``turn``.
     """
 
     then: Place
