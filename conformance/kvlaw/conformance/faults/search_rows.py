@@ -191,7 +191,7 @@ class _Walk:
         if layer.window is not None:
             changes += [{"window": layer.window + 1}, *([{"sinks": 1}] if layer.window > 1 else [])]
         if layer.bits is not None:
-            changes += [{"start": 5}, {"start": None}, {"bits": 8, "value_bits": None}, {"group": 32}]
+            changes += [{"start": 5}, {"start": None}]  # codes of another codec are not modelled
         return evolve(layer, **self.rng.choice(changes))
 
     def _count(self, group: Group) -> int:
