@@ -1,7 +1,8 @@
 """Write the corpus anew: ``python -m kvlaw.conformance.faults.rebuild`` (needs MLX; some minutes).
 
 ``faults.jsonl`` holds the hand-written trace of every planted fault.  ``mutants.jsonl`` holds, for every mutant that
-none of those kills, the shortest trace that a search finds; what survives the search is printed, to be studied by hand.
+none of those kills, a trace of ``by_hand``, or else the shortest that a search finds; what survives the search is
+printed, to be studied by hand.  What is listed as equivalent is not searched.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +10,19 @@ from importlib.resources import files
 from pathlib import Path
 
 from kvlaw.conformance.corpus import Entry, save
-from kvlaw.conformance.faults.mutants import Mutant, Named, control, first, is_of_groups, kill, listed, mutants, suited
+from kvlaw.conformance.faults.by_hand import by_hand
+from kvlaw.conformance.faults.mutants import (
+    Kill,
+    Mutant,
+    Named,
+    control,
+    first,
+    is_of_groups,
+    kill,
+    listed,
+    mutants,
+    suited,
+)
 from kvlaw.conformance.faults.registry import load_faults
 from kvlaw.conformance.faults.search import draw_many, shortest
 from kvlaw.spec.clauses import Clauses, load_clauses
@@ -28,33 +41,37 @@ def rebuild(folder: Path, say: Say, seed: int = 0, most: int = 300) -> None:
 
 
 def _search(pool: tuple[Named, ...], clauses: Clauses, say: Say, seed: int, most: int) -> Iterator[Entry]:
-    drawn = {rows: dict(draw_many(seed, most * (1 + rows), rows=rows)) for rows in (False, True)}
-    for traces in drawn.values():
+    tried = {rows: dict(draw_many(seed, most * (1 + rows), rows=rows)) for rows in (False, True)}
+    tried[True] = {**dict(by_hand()), **tried[True]}
+    for traces in tried.values():
         for name in control(traces.items(), clauses):
-            say(f"the unchanged implementation fails {write(traces.pop(name))}")
+            say(f"the unchanged implementation fails {name}: {write(traces.pop(name))}")
     reasons, dense, number = listed(), listed("dense"), 0
     for mutant in mutants():
         known = kill(mutant, suited(mutant, pool, dense), clauses)
         if known.clause:
             pool = first(pool, known.trace)
             continue
-        found = kill(mutant, suited(mutant, drawn[is_of_groups(mutant)].items(), dense), clauses)
+        if mutant.name in reasons:
+            continue
+        found = kill(mutant, suited(mutant, tried[is_of_groups(mutant)].items(), dense), clauses)
         if found.found is None:
-            say(f"{'equivalent' if mutant.name in reasons else 'SURVIVES'}: {mutant.name}")
+            say(f"SURVIVES: {mutant.name}")
             continue
         number += 1
-        entry = _entry(mutant, number, found.found, clauses)
+        entry = _entry(mutant, number, found, clauses)
         pool = ((entry.id, entry.trace), *pool)
-        say(f"{entry.id} {entry.expect}: {write(entry.trace)}  # {mutant.name}")
+        say(f"{entry.id} {entry.expect}: {write(entry.trace)}  # {mutant.name}, from {found.trace}")
         yield entry
 
 
-def _entry(mutant: Mutant, number: int, trace: Trace, clauses: Clauses) -> Entry:
+def _entry(mutant: Mutant, number: int, found: Kill, clauses: Clauses) -> Entry:
     def fails(candidate: Trace) -> bool:
         one = [("", candidate)]
         return bool(kill(mutant, one, clauses).clause) and not control(one, clauses)
 
-    trace = shortest(trace, fails)
+    assert found.found is not None  # asked for what killed
+    trace = found.found if found.trace in dict(by_hand()) else shortest(found.found, fails)
     clause = kill(mutant, [("", trace)], clauses).clause
     return Entry(f"mutant-{number:02}", mutant.name, f"mutant:{mutant.module}", clause, trace)
 
