@@ -120,6 +120,7 @@ def _handed(_expected: Expected, shown: Shown, _model: Model | None) -> list[Dif
 
 STATE_CHECKS: dict[str, Check] = {
     "rows": _number("rows"),
+    "round": _number("round"),
     "offset": _number("offset"),
     "size": _number("size"),
     "columns": _number("columns"),

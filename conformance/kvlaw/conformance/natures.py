@@ -31,6 +31,8 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
     past = model.past
     if model.lenient:
         yield "RING-14"
+    if extra & past.dropped and past.rolled:
+        yield "ROUND-3"
     if extra & past.dropped:
         yield from ("OWN-7", "TRIM-8") if past.reset and not past.trimmed else ("TRIM-8",)
     if missing and missing <= past.unread:

@@ -33,6 +33,7 @@ from kvlaw.spec.calls import (
     MakeMask,
     Prepare,
     Reset,
+    RollBack,
     Trim,
 )
 from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
@@ -133,7 +134,9 @@ class Showing:
         call, name = exchange.call, exchange.name
         if isinstance(call, MakeMask) and exchange.observation.mask is not None:
             self.foretold[name] = (call, exchange.observation.mask)
-        if call is None or not (call.appends or isinstance(call, Trim | Reset | Filter | Prepare | Finalize)):
+        if call is None or not (
+            call.appends or isinstance(call, Trim | Reset | Filter | Prepare | Finalize | RollBack)
+        ):
             return None
         made, mask = self.foretold.pop(name, (None, None))
         if made is None or mask is None or not isinstance(call, AppendDecode | AppendWindow) or read is None:

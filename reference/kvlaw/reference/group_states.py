@@ -25,6 +25,7 @@ _STORAGE_ACTS: dict[str, tuple[str, ...]] = {
     "end_prefill": ("PREC-20",),
     "merge": ("PREC-22",),
     "reset": ("PREC-6",),
+    **dict.fromkeys(("begin_round", "commit_round", "roll_back"), ("ROUND-11",)),
 }
 """What a row's storage rests on after a call that is no append."""
 _OFFSET_ACTS: dict[str, tuple[str, ...]] = {
@@ -37,6 +38,8 @@ _OFFSET_ACTS: dict[str, tuple[str, ...]] = {
     "trim": ("ROWS-19", "POS-4", "TRIM-3"),
     "extract": ("ROWS-15",),
     "hand_back": ("ROWS-15",),
+    "commit_round": ("ROUND-1",),
+    "roll_back": ("ROUND-13", "ROUND-2"),
 }
 _HELD_ACTS: dict[str, tuple[str, ...]] = {
     "merge": ("ROWS-6",),
@@ -45,6 +48,8 @@ _HELD_ACTS: dict[str, tuple[str, ...]] = {
     "clone": ("ROWS-24",),
     "extract": ("ROWS-15",),
     "hand_back": ("ROWS-15",),
+    "commit_round": ("ROUND-1",),
+    "roll_back": ("ROUND-14",),
 }
 
 
@@ -93,8 +98,9 @@ class GroupStates:
         flags = tuple(index_group.can_trim(state, n) for n in range(self._most(group) + 2))
         held = (*first, *self._held(context))
         row_bytes = sum(self.config.bytes_of(row.storage) for row in group.rows)
-        padded = ("PAD-9",) if group.pends else ()
+        padded = ("ROUND-9",) if group.in_round else ("PAD-9",) if group.pends else ()
         shows += [
+            Expected("round", "open" if group.in_round else "none", ("ROUND-16",)),
             Expected("identity", group.layer.identity, ("ROWS-27",)),
             Expected("can_trim", flags, (*padded, "ROWS-20")),
             Expected("write_index", state.write_index, (*held, "ROWS-22")),

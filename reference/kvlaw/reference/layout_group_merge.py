@@ -36,7 +36,9 @@ def merge(sources: Sequence[Source]) -> RowGroup:
     group = RowGroup(_joint_layer([source.layer for source in sources]))
     for source in sources:
         if isinstance(source, RowGroup):
-            source.demand_settled_padding("a merge")
+            source.demand_rest("a merge")
+        elif source.round is not None:
+            raise Refusal("a merge of a cache in an open round (ROUND-9)")
     shape = _joint_shape(sources, group.layer)
     parts = [part for source in sources for part in _parts(source)]
     moved = index_group.joined(group.layer.window, [(part.geometry, part.index) for part in parts])

@@ -41,12 +41,14 @@ class States:
         state = [offset, *self._bytes(model, context), *self._policy(model, call)]
         if self.profile == "core":
             return tuple(state)
-        flags = tuple(can_trim(model.state, n) for n in range(model.offset + 2))
+        able = model.round is None
+        flags = tuple(able and can_trim(model.state, n) for n in range(model.offset + 2))
         state += [
             Expected("size", model.live, (*context, "POS-6")),
             self._identity(model, call),
             *([] if model.layer.bits else [Expected("storage", "dense", ("ID-4",))]),
-            Expected("can_trim", flags, ("TRIM-6",)),
+            Expected("can_trim", flags, (*(() if able else ("ROUND-9",)), "TRIM-6")),
+            Expected("round", "none" if able else "open", ("ROUND-16",)),
         ]
         return tuple(state + self._columns(model, call, held))
 

@@ -30,6 +30,7 @@ def _shown_group(group: RowGroup) -> StateView:
         can_trim=tuple(group.can_trim(n) for n in range(most + 2)),
         max_append=group.max_append,
         rows=group.count,
+        round="none" if group.state.starts is None else "open",
     )
 
 
@@ -185,6 +186,7 @@ class ReferenceAdapter(Adapter):
             form=cache.storage if cache.planes is not None else "dense",
             floor=cache.floor,
             max_append=cache.max_append,
+            round="none" if cache.round is None else "open",
         )
         planes = cache.planes
         return view if planes is None else evolve(view, keys=planes.keys.copy(), values=planes.values.copy())
@@ -236,6 +238,20 @@ class ReferenceAdapter(Adapter):
     def show_rows(self, group: Any) -> list[StateView]:
         """Show everything of each row."""
         return [_shown_row(group, b) for b in range(group.count)]
+
+    # Rounds.
+
+    def begin_round(self, cache: Any) -> None:
+        """Open a round."""
+        cache.begin_round()
+
+    def commit_round(self, cache: Any) -> None:
+        """Keep the round."""
+        cache.commit_round()
+
+    def roll_back(self, cache: Any, keep: Sequence[int]) -> None:
+        """Take back all but the first positions of the round."""
+        cache.roll_back(keep)
 
     def poison(self, array: Any) -> None:
         """Overwrite the caller's array."""
