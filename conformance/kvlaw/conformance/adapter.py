@@ -23,6 +23,7 @@ from kvlaw.conformance.adapter_world import (
     is_of_round,
     phase_of,
     take_round,
+    take_round_of_layers,
 )
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
@@ -308,6 +309,8 @@ class AdapterSubject:
         elif isinstance(call, Reset):
             for cache in caches:
                 self.adapter.reset(cache)
+        elif is_of_round(call):
+            take_round_of_layers(self.adapter, caches, call)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a list of layers cannot be asked to {call.verb}")
         return self._layers(caches, look)

@@ -85,6 +85,19 @@ def take_round(adapter: Adapter, cache: Any, call: Call) -> None:
             raise UnsupportedError(f"{call.verb} is no call of a round")
 
 
+def take_round_of_layers(adapter: Adapter, caches: list[Any], call: Call) -> None:
+    """Begin or end a round of all layers of a list."""
+    match call:
+        case BeginRound():
+            adapter.begin_round_layers(caches)
+        case CommitRound():
+            adapter.commit_round_layers(caches)
+        case RollBack():
+            adapter.roll_back_layers(caches, call.keep)
+        case _:
+            raise UnsupportedError(f"{call.verb} is no call of a round")
+
+
 def phase_of(call: Append) -> AppendName:
     """Name the append that a call is."""
     return cast("AppendName", call.verb)

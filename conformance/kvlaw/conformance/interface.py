@@ -225,6 +225,18 @@ class Adapter:
         """Say whether every layer can trim n (None: not said)."""
         return None
 
+    def begin_round_layers(self, caches: list[Any]) -> None:
+        """Open a round of every layer, or of none."""
+        raise UnsupportedError
+
+    def commit_round_layers(self, caches: list[Any]) -> None:
+        """Close the round of every layer and keep all of it."""
+        raise UnsupportedError
+
+    def roll_back_layers(self, caches: list[Any], keep: Sequence[int]) -> None:
+        """Close the round of every layer and keep its first ``keep`` positions, or refuse and change none."""
+        raise UnsupportedError
+
     def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
         """Say how many positions make a layer due, one fewer making none (None: not said)."""
         return None
