@@ -69,6 +69,7 @@ KEPT = """
     window 2 ; clone as c1 ; decode on c1 ; look c0 ; decode x4 ; look c1
     window 3 ; trim 1 ; decode x2
     dense 4 ; dense 1 ; dense 1 as d1
+    window 3 ; mask 2 as m1 ; window 2 ; look m1
 """.strip().splitlines()
 """Prompts padded on the right in chunks of more than one, left padding, joins, filters: as ``BatchGenerator`` does."""
 
@@ -98,11 +99,11 @@ def test_a_list_of_one_cache_is_that_cache(text: str) -> None:
 FAULTS = {
     # make_mask: ``trim_size`` comes of ``_idx``, which is small once the ring has turned, so that ``left_padding`` is
     # not lowered by the column that the append evicts
-    "B108": (RING, "ring_rows window=2 rows=1 ; prepare left=2 ; window 2 ; decode ; window 2", "RING-1"),
+    "B108": (RING, "ring_rows window=2 rows=1 ; prepare left=2 ; window 2 ; decode ; window 2", "MASK-16"),
     "B108 by a merge": (
         RING,
         "ring_rows window=2 rows=1 ; cache as s1 ; window 2 on s1 ; merge c0 s1 as g1 ; decode on g1 ; window 2 on g1",
-        "RING-1",
+        "MASK-16",
     ),
     # update_and_fetch: one column is always _update_in_place, which raises while ``_lengths`` are set
     "B39": (RING, "ring_rows window=1 rows=1 ; prepare lengths=1 right=1 ; window 1", "PAD-5"),
@@ -166,7 +167,7 @@ def test_the_hidden_token_is_named() -> None:
     """Two columns of padding, then t3: the window t4,t5 of a ring of 2 fetches t3..t5, and t4 must see t3."""
     _, text, _ = FAULTS["B108"]
     steps = walk(RING, text)
-    assert charged(steps, text) == ("RING-1", "sees t3..t4", "sees t4")
+    assert charged(steps, text) == ("MASK-16", "sees t3..t4", "sees t4")
     assert (steps[-1].divergences[0].row, steps[-1].divergences[0].query) == (0, 0)
 
 

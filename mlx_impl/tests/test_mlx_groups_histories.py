@@ -241,9 +241,7 @@ class History:
         self.group.prepare(left if any(left) else None, lengths, right)
         self.right = any(right)
         if total:
-            self.script = [
-                [*[None] * a, *self.draw(b), *[None] * c] for a, b, c in zip(left, real, right, strict=True)
-            ]
+            self.script = [[*[None] * a, *self.draw(b), *[None] * c] for a, b, c in zip(left, real, right, strict=True)]
         elif not self.right:
             self.script = None
 

@@ -115,6 +115,7 @@ def test_a_decode_of_a_growing_group_grows_to_the_next_multiple_of_256():
     assert plan.sources == ((0, 1, 2, *(None,) * 253),) * 2
     assert index_group.plan_decode(Group(None, 256, 256, offsets=(256,))).after.columns == 512
     assert index_group.plan_decode(Group(None, 253, 252, offsets=(252,))).after.columns == 253
+    assert index_group.plan_decode(Group(None, 255, 255, offsets=(255,))).after.columns == 256
 
 
 def test_a_block_lays_a_wrapped_ring_out_and_keeps_all_but_the_oldest():
@@ -143,6 +144,7 @@ def test_a_block_of_a_growing_group_writes_behind_the_write_index():
     assert (plan.write_at, plan.fetch, plan.after) == (2, (0, 1, 2, 3, 4), Group(None, 256, 5, offsets=(5, 4)))
     assert plan.sources == ((0, 1, *(None,) * 254),) * 2
     assert index_group.plan_block(Group(None, 256, 254, offsets=(254,)), 3).after.columns == 512
+    assert index_group.plan_block(Group(None, 253, 250, offsets=(250,)), 3).after.columns == 253  # they just fit
 
 
 # Retract and finalize.
@@ -288,6 +290,11 @@ def test_a_lone_row_keeps_its_left_padding():
     assert index_group.joined(4, [(survivor, 0)]) == Moved(((0, 1, 2),), survivor)
 
 
+def test_one_row_of_several_is_extracted():
+    pair = Group(4, 4, 1, rotated=True, offsets=(9, 2))
+    assert index_group.joined(4, [(pair, 1)]) == Moved(((3, 0),), Group(4, 2, 2, offsets=(2,)))
+
+
 def test_a_join_of_empty_rows_allocates_nothing():
     empty = Group(None, 256, 0, offsets=(0,))
     assert index_group.joined(None, [(empty, 0), (empty, 0)]) == Moved(((), ()), Group(None, offsets=(0, 0)))
@@ -360,6 +367,7 @@ def test_a_block_hides_dead_columns_and_what_is_older_than_the_window():
     shown = [[[j for j in range(4) if index_group.block_visible(group, b, 2, i, j)] for i in range(2)] for b in (0, 1)]
     assert shown == [[[0, 1, 2], [1, 2, 3]], [[1, 2], [1, 2, 3]]]
     assert index_group.mask_kind(group, 2, "window") == "array"
+    assert not any(index_group.block_visible(group, 0, 2, i, j) for i in (-1, 2) for j in range(4))  # no such query
 
 
 def test_a_block_after_right_padding_counts_from_the_valid_offset():

@@ -127,6 +127,24 @@ def test_a_block_of_padding_alone_leaves_a_row_as_it_was():
     assert seen(told.decode(), 1) == [[12, 3, 4]]  # five columns: the decode wraps
 
 
+def test_a_group_that_loses_its_last_column_holds_no_shape():
+    told = Told.of(RING, 2)
+    told.group.prepare(lengths=(0, 0), right=(2, 2))
+    told.window(2)
+    told.group.finalize()
+    assert (told.group.columns, told.group.nbytes, told.group.bytes_per_token) == (0, 0, 0)
+    told.group.append_window(*two_bytes([[1], [2]]))
+    assert told.group.offsets == (1, 1)
+
+
+def test_a_mask_is_an_array_where_it_is_asked_for():
+    group = RowGroup(RING, 2)
+    assert (group.mask(2, "window"), group.mask(1, "decode")) == ("causal", None)
+    asked = group.mask(2, "window", array=True)
+    assert isinstance(asked, np.ndarray)
+    assert asked.tolist() == [[[[True, False], [True, True]]]] * 2
+
+
 def test_a_dense_fetch_of_one_position_is_a_block_while_padding_is_announced():
     told = Told.of(RING, 2)
     told.window(5)
@@ -244,6 +262,8 @@ REFUSED: list[Case] = [
     (ready, lambda g: g.append_decode(*one([[1, 2], [3, 4]])), "ERR-4"),
     (ready, lambda g: g.append_window(*one([[1], [2]]), window=0), "ERR-7"),
     (ready, lambda g: g.append_window(plane([[1], [2]]), plane([[1, 2], [3, 4]]), "f32"), "ERR-2"),
+    (ready, lambda g: g.append_window(plane([[1], [2]]), plane([[1], [2]])[0], "f32"), "ERR-2"),
+    (ready, lambda g: g.append_window(plane([[1], [2]])[0], plane([[1], [2]]), "f32"), "ERR-2"),
     (ready, lambda g: g.append_window(plane([[1], [2]])[:, :1], plane([[1], [2]])[:, :1], "f32"), "ERR-2"),
     (ready, lambda g: g.append_window(*two_bytes([[1], [2]])), "ERR-3"),
     (ready, lambda g: g.append_window(plane([[1], [2]])[..., :24], plane([[1], [2]]), "f32"), "PREC-13"),
@@ -392,6 +412,16 @@ def test_a_commit_converts_without_a_bracket_and_while_ends_are_pending():
     told.window(4)
     told.group.commit_prefill((0, 1))
     assert (storages(told.group), floors(told.group)) == (["affine", "dense"], [3, 0])
+
+
+def test_a_row_that_is_named_twice_converts_once():
+    told = Told.of(FIRST, 1)
+    told.window(3)
+    twin = told.group.clone()
+    told.group.commit_prefill((0, 0))
+    twin.commit_prefill((0,))
+    assert np.array_equal(told.group.planes(0).keys, twin.planes(0).keys)
+    assert floors(told.group) == [3]
 
 
 def test_the_opening_of_a_bracket_converts_all_that_is_due():

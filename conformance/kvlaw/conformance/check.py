@@ -21,13 +21,15 @@ from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
 from kvlaw.conformance.machines.policies import fitting, served, sweep, told_of
 from kvlaw.conformance.machines.protocol import ProtocolMachine
+from kvlaw.conformance.machines.rows_contract import RowsContractMachine
+from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.scope import ruled_out
 from kvlaw.conformance.session import Session, StoppedError, within_means
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt
 from kvlaw.spec.clauses import Clause, load_clauses
-from kvlaw.spec.config import WINDOWED, Config, Kind
+from kvlaw.spec.config import ROW_KINDS, WINDOWED, Config, Kind
 from kvlaw.spec.contract import CAPABILITIES, Subject
 from kvlaw.spec.trace import Trace
 
@@ -36,14 +38,21 @@ Budget = Literal["quick", "ci", "deep"]
 
 @frozen
 class Effort:
-    """How many machine traces a budget plays, and of how many rules each."""
+    """How many machine traces a budget plays, and of how many rules each; of groups fewer, whose calls show more."""
 
     protocol: int
     contract: int
     steps: int
+    rows_protocol: int
+    rows_contract: int
+    rows_steps: int
 
 
-EFFORTS: dict[Budget, Effort] = {"quick": Effort(0, 0, 0), "ci": Effort(50, 260, 16), "deep": Effort(2500, 12000, 30)}
+EFFORTS: dict[Budget, Effort] = {
+    "quick": Effort(0, 0, 0, 0, 0, 0),
+    "ci": Effort(50, 260, 16, 40, 160, 12),
+    "deep": Effort(2500, 12000, 30, 2000, 8000, 20),
+}
 
 
 @frozen
@@ -174,15 +183,24 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     for config in sweep(Config(kind, window, kv_heads=1, groups=1), policies, plan.fixed):
         if all(getattr(config, name) == value for name, value in plan.fixed.items()):
             session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
-    effort = EFFORTS[plan.budget]
-    machines: tuple[tuple[type[LockstepMachine], int], ...] = (
-        (ProtocolMachine, effort.protocol),
-        (ContractMachine, effort.contract),
-    )
-    for machine, examples in machines:
+    for machine, examples, steps in machines(kind, EFFORTS[plan.budget]):
         if examples:
-            session.stage = "runtime protocol" if machine is ProtocolMachine else "any call"
-            play(bind(machine, session, kind, dict(plan.fixed)), examples, effort.steps, plan.seed)
+            session.stage = "any call" if "Contract" in machine.__name__ else "runtime protocol"
+            play(bind(machine, session, kind, dict(plan.fixed)), examples, steps, plan.seed)
+
+
+Played = tuple[type[LockstepMachine], int, int]
+"""A machine, how many traces it plays, and of how many rules each."""
+
+
+def machines(kind: Kind, effort: Effort) -> tuple[Played, ...]:
+    """Name the machines of a kind of cache, and how much of each a budget plays."""
+    if kind in ROW_KINDS:
+        return (
+            (RowsProtocolMachine, effort.rows_protocol, effort.rows_steps),
+            (RowsContractMachine, effort.rows_contract, effort.rows_steps),
+        )
+    return (ProtocolMachine, effort.protocol, effort.steps), (ContractMachine, effort.contract, effort.steps)
 
 
 def _shortest(session: Session, failure: Failure, report: Report | None) -> Failure:

@@ -174,6 +174,14 @@ def _apart(_expected: Expected, shown: Shown, _model: Model | None) -> list[Diff
     return [Difference("apart", wanted, "other bits", query=apart[0])] if apart else []
 
 
+def _finite(_expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    """Look for infinities and for what is no number in the outputs of padding."""
+    if shown.infinite is None:
+        return None
+    odd = "an infinity, or no number at all"
+    return [Difference("finite", "an output of numbers", odd, query=query) for query in shown.infinite[:1]]
+
+
 def _elsewhere(got: str) -> tuple[str, ...]:
     """Name the clause that a probe breaks which was answered by another head or row."""
     return ("READ-11", "READ-4") if "KV head" in got else ("VIS-10",) if "of row" in got else ()
@@ -198,6 +206,7 @@ READ_CHECKS: dict[str, Check] = {
     "row_dense": _row_dense,
     "fetched": _fetched,
     "apart": _apart,
+    "finite": _finite,
     "probes": _probes,
 }
 """Field of a read, a dense fetch or a mask to the check of it."""

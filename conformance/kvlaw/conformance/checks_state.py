@@ -115,7 +115,7 @@ def _handed(_expected: Expected, shown: Shown, _model: Model | None) -> list[Dif
     if shown.handed_same is None:
         return None
     same = "the same arrays as when they were handed out"
-    return [] if shown.handed_same else [Difference("handed", same, "other bytes")]
+    return [] if shown.handed_same else [Difference("handed", same, "other bytes", ("OWN-10",) if shown.moved else ())]
 
 
 STATE_CHECKS: dict[str, Check] = {

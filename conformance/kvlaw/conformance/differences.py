@@ -27,6 +27,10 @@ class Shown:
     foretold: tuple[tuple[Tokens, ...], ...] | None = None
     respelt: tuple[int, ...] | None = None
     """The spare columns that are not the codes of what stood in them before a conversion; None: not shown."""
+    moved: bool = False
+    """Of the arrays that were handed out, the positions of rows have changed, and nothing else."""
+    infinite: tuple[int, ...] | None = None
+    """The queries of padding whose outputs are no finite numbers; None: not shown, or there are none."""
 
 
 @frozen

@@ -11,17 +11,28 @@ from typing import Any
 import attrs
 from attrs import evolve, frozen
 
+from kvlaw.conformance.minimise_rows import fewer_rows, simpler_row_call
 from kvlaw.spec.calls import (
     Append,
     AppendDecode,
     AppendKnown,
     AppendWindow,
     Attend,
+    BeginPrefill,
     Call,
+    CommitPrefill,
     Drop,
+    EndPrefill,
+    Extract,
     FetchDense,
+    Filter,
+    Finalize,
+    HandBack,
     LookAt,
+    MakeCache,
+    Merge,
     OpenList,
+    Prepare,
     Trim,
 )
 from kvlaw.spec.config import Config
@@ -60,13 +71,17 @@ def minimise(trace: Trace, fails: Fails, most: int = 600, fixed: frozenset[str] 
 
 def is_sound(trace: Trace) -> bool:
     """Tell whether every call names an object that exists at that point and can be asked so."""
-    kinds = {"c0": "cache"}
+    kinds = {"c0": "group" if trace.config.is_rows else "cache"}
     for call in trace.calls:
-        if isinstance(call, OpenList):
-            kinds[call.as_] = "list"
+        if isinstance(call, OpenList | MakeCache | Merge):
+            if any(kinds.get(name) not in ("cache", "group") for name in acted_on(call)):
+                return False
+            kinds[call.as_] = _MAKES[call.verb]
             continue
         kind = kinds.get(call.on)
         if kind is None or (kind in ("read", "arrays") and not isinstance(call, (Attend, LookAt, Drop))):
+            return False
+        if isinstance(call, _OF_GROUPS) and kind != "group":
             return False
         if isinstance(call, Attend) and kind != "read":
             return False
@@ -74,17 +89,30 @@ def is_sound(trace: Trace) -> bool:
     return True
 
 
+_MAKES = {"list": "list", "cache": "cache", "merge": "group", "extract": "cache", "hand_back": "cache"}
+_OF_GROUPS = (Extract, HandBack, Filter, Prepare, Finalize, BeginPrefill, CommitPrefill, EndPrefill)
+
+
+def acted_on(call: Call) -> tuple[str, ...]:
+    """Name the objects that must be there for a call to be made."""
+    if isinstance(call, Merge):
+        return call.sources
+    return () if isinstance(call, OpenList | MakeCache) else (call.on,)
+
+
 def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
     name = getattr(call, "as_", None)
     if isinstance(call, Drop):
         kinds.pop(call.on)
     elif name:
-        kinds[name] = kind if call.verb == "clone" else "read" if isinstance(call, Append) else "arrays"
+        made = kind if call.verb == "clone" else "read" if isinstance(call, Append) else "arrays"
+        kinds[name] = _MAKES.get(call.verb, made)
 
 
 def _candidates(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     """List simpler traces, the boldest first."""
     yield from _shorter(trace)
+    yield from fewer_rows(trace, fixed)
     yield from _simpler_config(trace, fixed)
     yield from _simpler_policy(trace, fixed)
     yield from _merged(trace)
@@ -116,7 +144,13 @@ def _merged(trace: Trace) -> Iterator[Trace]:
 def _on_the_first(trace: Trace) -> Iterator[Trace]:
     """Ask the first cache what another one was asked."""
     for name in dict.fromkeys(call.on for call in trace.calls if call.on != "c0"):
-        yield evolve(trace, calls=tuple(evolve(c, on="c0") if c.on == name else c for c in trace.calls))
+        yield evolve(trace, calls=tuple(_renamed(call, name) for call in trace.calls))
+
+
+def _renamed(call: Call, name: str) -> Call:
+    if isinstance(call, Merge):
+        return evolve(call, sources=tuple("c0" if source == name else source for source in call.sources))
+    return evolve(call, on="c0") if call.on == name else call
 
 
 def _plain(call: Call) -> bool:
@@ -176,6 +210,7 @@ def _simpler_calls(trace: Trace) -> Iterator[Trace]:
 
 
 def _simpler_call(call: Call) -> Iterator[Call]:
+    yield from simpler_row_call(call)
     if isinstance(call, Append):
         for name, plain in (("malformed", None), ("unread", False), ("array", False), ("window", None), ("as_", None)):
             if getattr(call, name) != plain:

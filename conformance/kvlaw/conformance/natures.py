@@ -13,17 +13,36 @@ from kvlaw.reference.model import Model
 def sight_nature(ids: tuple[int, ...], sight: Sight, model: Model | None, fetched: tuple[int, ...]) -> Iterator[str]:
     """Name the clauses that speak of this very difference, the most telling first."""
     extra, missing = set(ids) - set(sight.allowed), set(sight.required) - set(ids)
+    pinned = missing & set(model.row.tokens[: model.layer.sinks]) if model is not None else set[int]()
+    yield from ("ROWS-7",) if pinned else ()
+    yield from _group_nature(extra, missing, model, fetched)
     if model is not None:
         yield from past_nature(extra, missing, model)
-    if len(set(ids)) < len(ids):
+    known = [token for token in ids if token]
+    if len(set(known)) < len(known):
         yield "VIS-3"
     if 0 in extra:
         yield from ("GROW-2", "OWN-8", "VIS-4") if missing else ("VIS-4",)
-    if model is not None and (pinned := missing & set(model.row.tokens[: model.layer.sinks])):
-        yield from ("ROWS-7", *(("VIS-9", "RING-12") if pinned & set(fetched) else ("RING-12", "VIS-9")))
+    if pinned:
+        yield from ("VIS-9", "RING-12") if pinned & set(fetched) else ("RING-12", "VIS-9")
     if missing and sight.allowed and sight.allowed[-1] in missing:
         yield "VIS-5"
     yield from _bounds_nature(extra, missing, sight, model)
+
+
+def _group_nature(extra: set[int], missing: set[int], model: Model | None, fetched: tuple[int, ...]) -> Iterator[str]:
+    """Name the clauses that speak of a row of a group: what was fetched and is hidden is a matter of the mask."""
+    past = model.past if model is not None else None
+    if past is not None and extra & past.padding and past.finalized:
+        yield from ("PAD-8", "ROWS-2")
+    sinks = model is not None and model.layer.sinks > 0
+    if missing and missing <= set(fetched) and not sinks and not (past is not None and extra & past.dropped):
+        yield "MASK-16"
+    if 0 in extra and not missing:
+        yield from ("ROWS-1", "MASK-17")
+    if missing and past is not None and past.joined and not extra & past.padding:
+        yield from ("ROWS-12", "ROWS-3")
+    yield "READ-18"  # it is cited for known appends of codes alone
 
 
 def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[str]:
@@ -40,6 +59,7 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
     if extra & past.padding:
         yield from ("PAD-10", "PAD-4") if past.filtered else ("PAD-4",)
     if extra - past.dropped - past.padding - set(model.row.tokens) - {0}:
+        yield from ("ROWS-15",) if past.lent else ()
         yield from ("ROWS-16", "ROWS-1", "OWN-3") if past.filtered else ("ROWS-1", "OWN-3")
     if missing & _before_a_trim(model):
         yield from ("TRIM-1", "TRIM-2")
@@ -70,7 +90,12 @@ def held_nature(held: tuple[int, ...], wanted: tuple[int, ...], model: Model | N
     """Name the clauses that speak of columns that hold other tokens."""
     pinned = model.layer.sinks if model else 0
     came_back = model is not None and bool((set(held) - set(wanted)) & model.past.dropped)
-    return (*(("RING-13",) if held[:pinned] != wanted[:pinned] else ()), *(("RING-15",) if came_back else ()))
+    lost = set(wanted) - set(held) - {0}
+    return (
+        *(("PAD-11",) if lost else ()),
+        *(("RING-13",) if held[:pinned] != wanted[:pinned] else ()),
+        *(("RING-15",) if came_back else ()),
+    )
 
 
 def torn_nature(what: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """From one observation to what the comparison takes: columns decoded, probes checked, handed-out arrays recognised."""
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kvlaw.conformance.compare import Shown
 from kvlaw.conformance.decode import (
@@ -21,7 +21,7 @@ from kvlaw.conformance.stamps import SIDES, Stamper
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.numerics import attention
-from kvlaw.reference.numerics.formats import equal_bits
+from kvlaw.reference.numerics.formats import decode, equal_bits
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import (
     AppendDecode,
@@ -99,7 +99,8 @@ class Showing:
         same, foretold = self._handed_same(exchange), self._foretold(exchange, read)
         counted = exchange.asked is not None and self.stamper.counts(exchange.asked.turn)
         respelt = self._respelt(exchange)
-        return Shown(observation, read, dense, after, same, probes, counted, foretold=foretold, respelt=respelt)
+        shown = Shown(observation, read, dense, after, same, probes, counted, foretold=foretold, respelt=respelt)
+        return evolve(shown, infinite=self._infinite(exchange), moved=same is False and self._moved(exchange))
 
     def _reads(self, decoder: Decoder, exchange: Exchange) -> tuple[ReadRecord | None, Columns | None]:
         view = exchange.observation.read
@@ -168,10 +169,19 @@ class Showing:
             wrong |= {c for i, c in enumerate(known) if not np.array_equal(codes[:, :, i], new[:, :, c])}
         return tuple(sorted(wrong))
 
+    def _infinite(self, exchange: Exchange) -> tuple[int, ...] | None:
+        """List the queries of padding whose outputs are no finite numbers (PAD-15)."""
+        output = exchange.observation.read.output if exchange.observation.read else None
+        padding: tuple[int, ...] = exchange.expectation.value("finite") or ()
+        if output is None or not padding or output.ndim != 4:  # [1, H, L, D]
+            return None
+        numbers = decode(output, self.stamper.config.dtype)
+        return tuple(q for q in padding if q < output.shape[2] and not np.isfinite(numbers[:, :, q]).all())
+
     def _handed_same(self, exchange: Exchange) -> bool | None:
         """Recognise arrays that were handed out before; None the first time that they are shown."""
         now = handed(exchange.observation)
-        if exchange.call is None or not now:
+        if exchange.call is None or exchange.row is not None or not now:  # a row has its part of its group's arrays
             return None
         made = getattr(exchange.call, "as_", None)
         if made:
@@ -179,6 +189,11 @@ class Showing:
             return None
         known = self.handed.get(exchange.name)
         return known == now if isinstance(exchange.call, LookAt) and known is not None else None
+
+    def _moved(self, exchange: Exchange) -> bool:
+        """Say whether of the arrays that were handed out the positions of rows have changed, and nothing else."""
+        changed = set(handed(exchange.observation)) ^ set(self.handed.get(exchange.name, ()))
+        return {name for name, _ in changed} == {"positions"}
 
     def _modelled(self, asked: Asked, view: ReadView, keys: Bits, values: Bits, mask: MaskView) -> Bits:
         """Attend by the NumPy model, over tensors or, with the subject's kernel set, over codes."""

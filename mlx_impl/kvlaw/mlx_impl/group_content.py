@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from kvlaw.mlx_impl.caches import Cache
+from kvlaw.mlx_impl.geometry import FullGeometry
 from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, Place, row_index, row_indices
 from kvlaw.mlx_impl.group_planes import Flags, lifted, rolled, row_columns, take_rows
 from kvlaw.mlx_impl.inputs import Layout
@@ -122,7 +123,7 @@ def extracted(content: GroupContent, asked: object) -> Cache:
     """
     row = row_index(asked, content.rows)
     policy = content.policy
-    raw = attrs.evolve(policy, start=None) if content.converted[row] else dense()
+    raw = Precision(policy.codes, None, policy.dtype) if content.converted[row] else dense()
     return _serial(content, row, raw)
 
 
@@ -151,5 +152,4 @@ def _serial(content: GroupContent, row: int, policy: Precision) -> Cache:
 
 def serial_cache(place: Place, policy: Precision) -> Cache:
     """Return an empty cache of the kind of a group."""
-    window = getattr(place, "window", None)
-    return FullCache(policy=policy) if window is None else RingCache(window, policy=policy)
+    return FullCache(policy=policy) if isinstance(place, FullGeometry) else RingCache(place.window, policy=policy)

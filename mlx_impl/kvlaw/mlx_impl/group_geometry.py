@@ -73,7 +73,7 @@ class GroupGeometry:
     @property
     def window(self) -> int | None:
         """Return the window of a ring, None for a growing group."""
-        return self.place.window if isinstance(self.place, RingGeometry) else None
+        return self.place.window if type(self.place) is RingGeometry else None
 
     @property
     @clause("PAD-9")
@@ -267,12 +267,16 @@ class GroupGeometry:
         Raises:
             PaddingError: if padding is announced.
         """
-        self.refuse_padding(f"an extraction of row {row}")
-        columns = min(self.held(row), self.place.active)
-        ranges = _newest(self.place, columns)
+        self.refuse_padding("an extraction")
+        ranges = self.columns_of(row)
+        columns = sum(stop - start for start, stop in ranges)
         if isinstance(self.place, FullGeometry):
             return FullGeometry(columns, columns), ranges
         return RingGeometry(self.place.window, 0, self.offsets[row], columns, columns), ranges
+
+    def columns_of(self, row: int) -> tuple[Range, ...]:
+        """Return the columns that hold the positions of ``row``, without padding, in temporal order."""
+        return _newest(self.place, min(self.held(row), self.place.active))
 
 
 @clause("ROWS-6")

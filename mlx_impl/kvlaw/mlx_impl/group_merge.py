@@ -10,7 +10,6 @@ import attrs
 
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import DTypeError, RowError, ShapeError
-from kvlaw.mlx_impl.geometry import FullGeometry, RingGeometry
 from kvlaw.mlx_impl.group_content import GroupContent
 from kvlaw.mlx_impl.group_geometry import GroupGeometry, Place, empty, joined, lone
 from kvlaw.mlx_impl.group_planes import (
@@ -91,8 +90,7 @@ def _laid_out(sources: Sequence[GroupContent], place: Place, policy: Precision, 
 
 
 def _columns(source: GroupContent, row: int) -> RowColumns:
-    _, ranges = source.geometry.extracted(row)
-    return row_columns(source.planes, row, ranges)
+    return row_columns(source.planes, row, source.geometry.columns_of(row))
 
 
 def _planes(rows: Sequence[RowColumns], flags: Flags, width: int, layout: Layout, policy: Precision) -> Planes:
@@ -109,18 +107,16 @@ def _planes(rows: Sequence[RowColumns], flags: Flags, width: int, layout: Layout
 
 def _place(sources: Sequence[GroupContent]) -> Place:
     """Return where an empty group of the kind of all sources stands."""
-    first, *others = (empty(source.geometry.place) for source in sources)
-    for other in others:
-        if other != first:
-            raise RowError(f"a merge of {_kind(first)} and {_kind(other)}", "all must be of one kind", "ROWS-7")
-    return first
+    first = sources[0].geometry
+    for other in sources:
+        if other.geometry.window != first.window:
+            asked = f"a merge of {_kind(first)} and {_kind(other.geometry)}"
+            raise RowError(asked, "all must be of one kind", "ROWS-7")
+    return empty(first.place)
 
 
-def _kind(place: Place) -> str:
-    if isinstance(place, FullGeometry):
-        return "growing rows"
-    assert isinstance(place, RingGeometry)  # noqa: S101  # there is no third kind
-    return f"rows of window {place.window}"
+def _kind(geometry: GroupGeometry) -> str:
+    return "growing rows" if geometry.window is None else f"rows of window {geometry.window}"
 
 
 def _policy(policies: Sequence[Precision]) -> Precision:

@@ -284,8 +284,14 @@ def lifted(row: RowColumns) -> Part:
 
     def copy(array: mx.array) -> mx.array:
         pieces = [array[at, :, start:stop] for start, stop in row.ranges]
-        return mx.concatenate([array[:1, :, :0], *pieces], AXIS)  # a lone piece would not be copied
+        if len(pieces) > 1:
+            return mx.concatenate(pieces, AXIS)
+        if scattered:
+            return mx.contiguous(pieces[0])
+        return mx.concatenate([array[:1, :, :0], *pieces], AXIS)  # what lies together would not be copied
 
+    heads, columns = _arrays(row.part)[0].shape[1:3]
+    scattered = heads > 1 and row.count < columns  # the columns of one head do not adjoin those of the next
     return each(row.part, copy)
 
 

@@ -54,6 +54,7 @@ class GroupStanding:
     _positions: mx.array | None
 
     def __init__(self, content: GroupContent) -> None:
+        self._geometry, self._positions = content.geometry, None
         self._hold(content)
 
     @classmethod
@@ -69,12 +70,13 @@ class GroupStanding:
         )
 
     def _hold(self, content: GroupContent) -> None:
+        if content.geometry.offsets != self._geometry.offsets:
+            self._positions = None
         self.policy = content.policy
         self._geometry, self._planes, self._layout = content.geometry, content.planes, content.layout
         self._converted, self._floors, self._prefilling = content.converted, content.floors, content.prefilling
         self._waiting = content.policy.boundary is not None and not all(content.converted)
         self._mask = None
-        self._positions = None
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 

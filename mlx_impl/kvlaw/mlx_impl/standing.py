@@ -202,10 +202,13 @@ class Standing(ABC):
 
     def hold(self, content: Content) -> None:
         """Hold ``content``, of a cache or a row of the same kind and policy."""
-        self._clear()
         self._geometry, self._planes, self._layout = content.geometry, content.planes, content.layout
-        if content.converted and self.policy.codes:
-            self._store, self._boundary, self._floor = self.policy.codes, None, content.floor
+        policy = self.policy
+        if content.converted and policy.codes:
+            self._store, self._boundary, self._floor = policy.codes, None, content.floor
+        else:
+            self._store, self._boundary, self._floor = policy.first, policy.boundary, 0
+        self._mask = None
 
     # -- copies -------------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,9 @@ def _past_clauses(after: Model) -> list[str]:
         "GROW-8": len(past.styles) > 1,
         "READ-5": bool(past.unread),
         "OWN-7": past.reset,
+        "ROWS-12": past.lent and past.joined,
+        "ROWS-15": past.lent,
+        "ROWS-4": past.joined_others,
         "OWN-2": past.related,
         "OWN-3": past.related,
         "ERR-1": past.refused,
@@ -131,7 +134,8 @@ def probe_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
 
 def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:
     """Cite what the offset rests on after a call that was carried out."""
-    related = ("OWN-3",) if after.past.related else ()
+    lent = ("ROWS-15",) if after.past.lent else ("ROWS-4",) if after.past.joined_others else ()
+    related = (*lent, "OWN-3") if after.past.related else ()
     if call is None:
         return ("POS-1",)
     if call.appends:

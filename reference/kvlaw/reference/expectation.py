@@ -18,7 +18,8 @@ class Expected:
     ``rows`` (how many), ``row_dense`` and ``mask_rows`` (a row's part of a dense fetch and of a mask, without padding),
     ``sights`` (a ``Sight`` per query), ``order`` (ids per query in fetch order), ``fetched`` (ids of a dense fetch in
     order), ``mask`` (kind), ``mask_width`` ((L, S)), ``apart`` (the queries of a known append that
-    answer otherwise than alone: none), ``handed`` (must not have changed).
+    answer otherwise than alone: none), ``finite`` (the queries of padding, whose outputs are numbers), ``handed``
+    (must not have changed).
     """
 
     field: str

@@ -149,7 +149,7 @@ class Group:
         ends: tuple[int | None, ...] = lengths if lengths is not None and any(right or ()) else (None,) * count
         paddings = tuple(Padding(*pair) for pair in zip(before, ends, strict=True))
         padded = any(padding.pends for padding in paddings)
-        group = group.was(padded=True) if padded else group
+        group = group.was(padded=True, told=False) if padded else group.was(told=lengths is not None)
         state = index_group.prepared(group.state, left, lengths, right)
         return evolve(group, paddings=paddings, state=state, version=self.version + 1)
 
@@ -214,6 +214,7 @@ def _appended(
         longest=max(past.longest, len(tokens)),
         peak=max(past.peak, row.offset + len(own)),
         padding=past.padding | (frozenset(tokens) - frozenset(own)),
+        idle=past.idle or not own,
         converted=False,
     )
     slots = (*row.slots[:write_at], *tokens, *row.slots[end:])

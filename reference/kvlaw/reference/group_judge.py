@@ -118,7 +118,8 @@ class GroupJudge:
             for b in range(len(group.rows))
         )
         kind = index_group.mask_kind(group.state, length, phase, getattr(call, "window", None))
-        cited = ("PAD-5", "POS-2") if group.pends else ("POS-2",)
+        idle = ("PAD-6",) if not all(context.real) else ()
+        cited = (*idle, "PAD-5", "POS-2") if group.pends else ("POS-2",)
         layout = self.profile == "layout"
         return evolve(shows, rows=rows, charged=cited, mask=kind if layout else None), after
 
@@ -138,7 +139,7 @@ class GroupJudge:
         sights = model.sights(len(real), argument) if real else ()
         held = after.held(number)
         fetched = tuple(held[column] for column in plan.fetch)
-        order = tuple(tuple(t for t in fetched if t in frozenset(sight.allowed)) for sight in sights)
+        order = tuple(tuple(filter(frozenset(sight.allowed).__contains__, fetched)) for sight in sights)
         shows = evolve(
             shows,
             real=real,
@@ -172,11 +173,13 @@ class GroupJudge:
         form = (Expected("form", shows.form, self._form_clauses(before, old, model)),) if before.layer.bits else ()
         probes = Expected("probes", None, (*probe_clauses(old, call, phase), "ROWS-1", "READ-16"))
         apart = (Expected("apart", (), ("READ-18", "READ-13")),) if call.verb == "known" and real else ()
+        padding = tuple(query for query in range(call.appends) if query not in real)
         return (
             Expected("sights", shows.sights, cited),
             Expected("mask_width", call.appends, ("MASK-16", "MASK-1")),
             Expected("foretold", shows.sights, ("MASK-12", "MASK-16")),
             *([probes] if real else ()),
+            *([Expected("finite", padding, ("PAD-15",))] if padding else ()),
             *form,
             *self._layout(Expected("mask", kind, of_mask), Expected("order", shows.order, (*of_mask, "VIS-7")), *apart),
         )
@@ -214,7 +217,7 @@ class GroupJudge:
         sights = after.rows[number].sights(len(real), call.window) if real else ()
         slots = after.rows[number].slots
         matrix = {
-            query: tuple(slots[c] in frozenset(sight.allowed) for c in plan.fetch)
+            query: tuple(map(frozenset(sight.allowed).__contains__, (slots[c] for c in plan.fetch)))
             for query, sight in zip(real, sights, strict=True)
         }
         asked = ("MASK-11",) if call.array else ()
@@ -259,7 +262,8 @@ class GroupJudge:
     def _plain(self, group: Group, call: Call) -> Judged:
         """Give what a call shows that only looks, clones, resets, prepares, filters or settles."""
         after, context = self._acted(group, call), Context(call, pended=group.pends, bracket=group.prefilling)
-        return evolve(self.states.after(after, context), charged=_CHARGED.get(call.verb, ())), after
+        shows = self.states.after(after, context)
+        return evolve(shows, charged=(*_charged(group, call), *_CHARGED.get(call.verb, ()))), after
 
     @clause("PREC-18", "PREC-19", "PREC-20", "ROWS-23", "ROWS-24", "PAD-3")
     def _acted(self, group: Group, call: Call) -> Group:
@@ -310,6 +314,7 @@ class GroupJudge:
         layout = ("columns", "held", "write_index")
         cited_of = {
             "storage": ("PREC-21",) if back else ("PREC-23",),
+            "identity": own[:1] if back else ("PREC-23",),
             "form": ("PREC-23",),
             "floor": ("PREC-21",) if back else ("PREC-23", "PREC-27"),
             **dict.fromkeys(layout, ("ROWS-13",)),
@@ -320,6 +325,13 @@ class GroupJudge:
             evolve(e, clauses=(*empty, *padded, *cited_of.get(e.field, own[:1]), *own, *e.clauses)) for e in shows
         )
         return Expectation(charged=(*empty, own[0]), expected=expected, live=model.row.tokens), model
+
+
+def _charged(group: Group, call: Call) -> tuple[str, ...]:
+    """Give what a call is charged with before others, where its situation says more than its verb."""
+    if not isinstance(call, Filter):
+        return ()
+    return (*(("PAD-10",) if group.pends else ()), *(() if call.rows else ("ROWS-17",)))
 
 
 def _form(model: Model, call: Call) -> Form:

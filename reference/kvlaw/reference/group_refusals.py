@@ -44,7 +44,7 @@ def refusal(group: Group, call: Call, config: Config) -> tuple[str, ...]:
         return _prepare_refusal(group, call)
     if isinstance(call, CommitPrefill):
         there = all(0 <= row < len(group.rows) for row in call.rows)
-        return () if there else ("ROWS-29", "PREC-19")
+        return () if there else ("PREC-19", "ROWS-29")
     return ()
 
 
@@ -126,10 +126,12 @@ def merge_refusal(sources: Sequence[Source], call: Merge, config: Config) -> tup
     if not call.sources:
         return ("ROWS-8",)
     layers = [source.layer.grouped for source in sources]
-    if len({(layer.kind, layer.window, layer.sinks) for layer in layers}) > 1 or any(x.sinks for x in layers):
+    if len({(layer.kind, layer.window) for layer in layers}) > 1:
+        return ("ROWS-8",)
+    if any(layer.sinks for layer in layers):
         return ("ROWS-7",)
     if len({_codec(layer) for layer in layers if layer.bits}) > 1:
-        return ("ROWS-7",)
+        return ("ROWS-8",)
     if any(_in_round(source) for source in sources):
         return ("ROUND-9", "ROWS-8")
     if any(isinstance(source, Group) and source.pends for source in sources):

@@ -19,7 +19,7 @@ from kvlaw.spec.config import Config
 _STORAGE_ACTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("extract", "filter", "prepare", "finalize", "clone"), ("PREC-24",)),
     "hand_back": ("PREC-21", "PREC-24"),
-    "trim": ("PREC-17",),
+    "trim": ("PREC-17", "PREC-6"),
     "begin_prefill": ("PREC-18",),
     "commit_prefill": ("PREC-19",),
     "end_prefill": ("PREC-20",),
@@ -50,6 +50,7 @@ _HELD_ACTS: dict[str, tuple[str, ...]] = {
     "hand_back": ("ROWS-15",),
     "commit_round": ("ROUND-1",),
     "roll_back": ("ROUND-14",),
+    "reset": ("ROWS-23", "OWN-9"),
 }
 
 
@@ -88,10 +89,12 @@ class GroupStates:
     def whole(self, group: Group, context: Context) -> tuple[Expected, ...]:
         """Give what the rows share."""
         first, verb, state = context.first, context.verb, group.state
-        emptied = ("ROWS-17", "ROWS-10") if not group.rows else ()
+        emptied = ("ROWS-17", "ROWS-10") if verb == "filter" else ("ROWS-10",)
+        emptied = () if group.rows else emptied
         acts = {"merge": ("ROWS-3",), "filter": ("ROWS-16",), "reset": ("ROWS-23",), "clone": ("ROWS-24",)}
         acts |= {"prepare": ("PAD-14",)}
-        count = (*first, *emptied, *acts.get(verb, ()), "ROWS-25")
+        lent = ("ROWS-15",) if verb == "look" and any(row.past.lent for row in group.rows) else ()
+        count = (*first, *emptied, *lent, *acts.get(verb, ()), "ROWS-25")
         shows = [Expected("rows", len(group.rows), count)]
         if self.profile == "core":
             return tuple(shows)
@@ -107,7 +110,8 @@ class GroupStates:
             Expected("nbytes_per_column", row_bytes, (*emptied, "ROWS-26")),
         ]
         if group.layer.window is None:
-            shows.append(Expected("columns_max", state.write_index + index_group.STEP, ("ROWS-22", "GROW-3")))
+            most = max(state.write_index + index_group.STEP, state.columns)  # a trim gives no column back
+            shows.append(Expected("columns_max", most, ("ROWS-22", "GROW-3")))
         else:
             shows.append(Expected("columns", state.columns, (*held, *emptied, "ROWS-22")))
         return (*shows, *self._policy(group))
@@ -128,7 +132,7 @@ class GroupStates:
         if context.verb == "merge":
             return ("ROWS-5",) if context.lone else ("ROWS-6",)
         if context.verb in ("decode", "window", "known", "dense"):
-            return ("PAD-16",) if context.pended else ()
+            return ("PAD-16", "PAD-11") if context.pended else ()
         return _HELD_ACTS.get(context.verb, ())
 
     @clause("ROWS-1", "ROWS-2", "PAD-7", "POS-2")
@@ -155,11 +159,15 @@ class GroupStates:
     @staticmethod
     def _offset(model: Model, number: int, context: Context) -> tuple[str, ...]:
         if context.verb in _OFFSET_ACTS:
-            return _OFFSET_ACTS[context.verb]
+            return (*_specific(model, context), *_OFFSET_ACTS[context.verb])
         idle = bool(context.real) and not context.real[number]
-        padded = (*(("PAD-6", "ROWS-2") if idle else ()), *(("PAD-2", "PAD-1") if context.pended else ()))
-        after = ("PAD-8",) if model.past.finalized and context.call is not None and context.call.appends else ()
-        return (*padded, *offset_clauses(model, context.call), *after, "ROWS-2")
+        filtered = ("PAD-10",) if context.pended and model.past.filtered else ()
+        padded = (*filtered, *(("PAD-6", "ROWS-2") if idle else ()), *(("PAD-2", "PAD-1") if context.pended else ()))
+        if context.call is None or not context.call.appends:
+            return (*padded, *offset_clauses(model, context.call), "ROWS-2")
+        told = (*(("PAD-3",) if model.past.told else ()), *(("PAD-13",) if model.past.reset else ()))
+        after = ("PAD-8",) if model.past.finalized else ()
+        return (*padded, *told, *offset_clauses(model, context.call), *after, "ROWS-2")
 
     @clause("PREC-16", "PREC-17", "PREC-18", "PREC-19", "PREC-20", "PREC-21", "PREC-22", "PREC-23", "PREC-24")
     def _row_policy(self, model: Model, number: int, context: Context) -> list[Expected]:
@@ -175,7 +183,7 @@ class GroupStates:
         cited = (*first, *policy_clauses(model))
         return [
             Expected("storage", model.storage, cited),
-            Expected("floor", model.floor, (*first, "PREC-27")),
+            Expected("floor", model.floor, ("PREC-27", *first)),
             Expected("max_append", model.max_append, ("PREC-28",)),
         ]
 
@@ -184,3 +192,14 @@ class GroupStates:
         shows = self.after(group, Context(first=cited))
         rows = tuple(evolve(row, outcomes=("refused",)) for row in shows.rows)
         return evolve(shows, rows=rows)
+
+
+def _specific(model: Model, context: Context) -> tuple[str, ...]:
+    """Cite what an offset rests on first, where the situation says more than the call."""
+    if context.verb == "merge" and not model.offset:
+        return ("ROWS-9",)
+    if context.verb == "finalize" and context.pended and model.past.filtered:
+        return ("PAD-10",)
+    if context.verb == "prepare" and not any(getattr(context.call, "left", None) or ()):
+        return ("PAD-3",)
+    return ("PAD-13",) if context.verb == "reset" and context.pended else ()

@@ -85,22 +85,30 @@ def overshoot(window: int | None, columns: int) -> int:
     return 0 if window is None else max(0, columns - window)
 
 
-@clause("ROWS-22", "RING-2", "RING-3", "RING-6", "RING-7", "GROW-1", "VIS-7")
-def plan_decode(group: Group) -> RowsPlan:
-    """Plan the append of one position per row in place, for a group of which `may_decode` holds."""
-    columns = columns_after_decode(group.window, group.columns, group.write_index)
-    at, dropped = column_of_decode(group.window, group.write_index), overshoot(group.window, group.columns)
-    wrapped = group.window is not None and group.write_index >= group.window
-    after = evolve(
+def decode_source(columns: int, dropped: int, at: int, column: int) -> int | None:
+    """Give the column of `columns` before a decode whose data lies at `column` after it; None for new and written."""
+    source = column + dropped
+    return None if column == at or source >= columns else source
+
+
+@clause("ROWS-22", "RING-3", "RING-6")
+def after_decode(group: Group) -> Group:
+    """Give the state after the append of one position per row in place."""
+    return evolve(
         group,
-        columns=columns,
-        write_index=at + 1,
-        rotated=group.rotated or wrapped,
+        columns=columns_after_decode(group.window, group.columns, group.write_index),
+        write_index=column_of_decode(group.window, group.write_index) + 1,
+        rotated=group.rotated or (group.window is not None and group.write_index >= group.window),
         offsets=_moved_on(group, 1),
     )
-    kept = tuple(
-        None if column == at or column + dropped >= group.columns else column + dropped for column in range(columns)
-    )
+
+
+@clause("RING-2", "RING-3", "RING-6", "RING-7", "GROW-1", "VIS-7")
+def plan_decode(group: Group) -> RowsPlan:
+    """Plan the append of one position per row in place, for a group of which `may_decode` holds."""
+    at, dropped = column_of_decode(group.window, group.write_index), overshoot(group.window, group.columns)
+    after = after_decode(group)
+    kept = tuple(decode_source(group.columns, dropped, at, column) for column in range(after.columns))
     return RowsPlan((kept,) * rows(group), at, 1, tuple(range(active(after))), after)
 
 
@@ -132,23 +140,24 @@ def _retract_sources(group: Group, tails: Sequence[int]) -> tuple[tuple[int, ...
 
 
 @clause("PAD-16")
+def after_retract(group: Group, tails: Sequence[int]) -> Group:
+    """Give the state after the newest `tails[b]` columns were taken from row b; the same one if all are 0."""
+    if not any(tails):
+        return group
+    left = active(group) - min(tails)
+    offsets = tuple(offset - tail for offset, tail in zip(group.offsets, tails, strict=True))
+    return evolve(group, columns=left, write_index=left, rotated=False, offsets=offsets)
+
+
+@clause("PAD-16")
 def plan_retract(group: Group, tails: Sequence[int]) -> Moved:
     """Plan to take the newest `tails[b]` columns from row b, each at most `active`; nothing to do if all are 0.
 
     Columns are laid out in temporal order, none of them spare: those taken from all rows are gone, the others that a
     row gives up turn round to its front.
     """
-    if not any(tails):
-        return Moved(_unmoved(group), group)
-    left = active(group) - min(tails)
-    after = evolve(
-        group,
-        columns=left,
-        write_index=left,
-        rotated=False,
-        offsets=tuple(offset - tail for offset, tail in zip(group.offsets, tails, strict=True)),
-    )
-    return Moved(_retract_sources(group, tails), after)
+    sources = _retract_sources(group, tails) if any(tails) else _unmoved(group)
+    return Moved(sources, after_retract(group, tails))
 
 
 @clause("PAD-7", "PAD-16")
@@ -215,19 +224,27 @@ def columns_after_block(window: int | None, columns: int, stored: int, length: i
     return capacity_for(stored + length) if window is None else stored + length
 
 
-@clause("ROWS-22", "PAD-5", "PAD-6", "RING-4", "RING-5", "VIS-7")
+@clause("ROWS-22", "RING-4", "RING-5")
+def after_block(group: Group, length: int) -> Group:
+    """Give the state after the append of `length` >= 1 positions per row behind the newest columns."""
+    before = after_retract(group, overruns(group))
+    stored = keep_columns(group.window, spared_columns(group), active(before))
+    columns = columns_after_block(group.window, before.columns, stored, length)
+    return evolve(
+        before, columns=columns, write_index=stored + length, rotated=False, offsets=_moved_on(before, length)
+    )
+
+
+@clause("PAD-5", "PAD-6", "RING-4", "RING-5", "VIS-7")
 def plan_block(group: Group, length: int) -> RowsPlan:
     """Plan the append of `length` >= 1 positions per row: lay out, retract the overruns, drop the oldest, write."""
+    after = after_block(group, length)
+    stored = after.write_index - length
+    blank: tuple[int | None, ...] = (None,) * (after.columns - stored)  # written, or spare: nothing that counts there
     tails = overruns(group)
-    before, kept = plan_retract(group, tails).after, _retract_sources(group, tails)
-    counting = active(before)
-    stored = keep_columns(group.window, spared_columns(group), counting)
-    columns = columns_after_block(group.window, before.columns, stored, length)
-    end = stored + length
-    after = evolve(before, columns=columns, write_index=end, rotated=False, offsets=_moved_on(before, length))
-    blank: tuple[int | None, ...] = (None,) * (columns - stored)  # written, or spare: nothing that counts is there
-    sources = tuple((*row[counting - stored :], *blank) for row in kept)
-    fetch = tuple(range(stored - history(group.window, counting), end))
+    counting = active(group) - min(tails, default=0)
+    sources = tuple((*row[counting - stored :], *blank) for row in _retract_sources(group, tails))
+    fetch = tuple(range(stored - history(group.window, counting), after.write_index))
     return RowsPlan(sources, stored, length, fetch, after)
 
 

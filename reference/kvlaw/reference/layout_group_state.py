@@ -142,7 +142,7 @@ class GroupState:
     def settled(self, chosen: Iterable[int]) -> tuple[Row, ...]:
         """Give the rows with those of ``chosen`` converted that are due; the group stays as it is."""
         rows = list(self.rows)
-        for b in chosen:
+        for b in dict.fromkeys(chosen):
             if self.is_due(b) and self.shape is not None and isinstance(self.layer.start, int):
                 rows[b] = rows[b].converted(self.offsets[b], self.layer.start, self.shape, self.layer)
         return tuple(rows)

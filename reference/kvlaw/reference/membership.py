@@ -36,7 +36,7 @@ def raw_layer(layer: LayerSpec, coded: bool) -> LayerSpec:
 def _alone(group: Group, number: int, layer: LayerSpec, converted: bool) -> Model:
     row = group.rows[number]
     columns = index_group.extracted(group.state, number)
-    past = evolve(row.past, related=True, joined=True, converted=False)
+    past = evolve(row.past, related=True, joined=True, converted=False, lent=True)
     return evolve(
         row,
         layer=layer,

@@ -19,7 +19,9 @@ from kvlaw.spec.observations import Unbounded
 class Past:
     """What happened to a cache so far, as far as clauses ask about it.
 
-    ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row.
+    ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row;
+    ``lent``: a cache was made of this row, or this is that cache; ``joined_others``: it was a source of a merge;
+    ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding.
     """
 
     styles: frozenset[str] = frozenset()
@@ -37,10 +39,14 @@ class Past:
     padded: bool = False
     padding: frozenset[int] = frozenset()
     joined: bool = False
+    joined_others: bool = False
+    lent: bool = False
     filtered: bool = False
     finalized: bool = False
     rounds: bool = False
     rolled: bool = False
+    idle: bool = False
+    told: bool = False
 
 
 @frozen
@@ -207,7 +213,8 @@ class Model:
         """Empty the cache; what was in it must never be seen again."""
         gone = self.past.dropped | frozenset(self.row.tokens)
         fresh = Model.empty(self.layer, self.lenient)
-        past = Past(reset=True, dropped=gone, longest=self.past.longest, related=self.past.related)
+        past = self.past
+        past = Past(reset=True, dropped=gone, longest=past.longest, related=past.related, lent=past.lent)
         return evolve(fresh, past=past, version=self.version + 1)
 
     def sights(self, length: int, window_argument: int | None) -> tuple[Sight, ...]:

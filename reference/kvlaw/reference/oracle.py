@@ -60,6 +60,7 @@ class Oracle:
         pinned = config.kind == "ring" and config.window is not None and config.sinks >= config.window >= 1
         policy = config.policy_problem is not None and config.ring_problem is None
         cited = ("RING-14", "ERR-6") if pinned else ("PREC-13", "ERR-6") if policy else ("ERR-6",)
+        cited += ("ROWS-7",) if config.is_rows and pins_sinks([config.layer]) else ()
         accepted = self.profile == "core" and seen is not None and seen.outcome == "ok"
         if accepted and pinned:
             self.world["c0"] = self.acted = Model.empty(config.layer, lenient=True)
@@ -115,7 +116,7 @@ class Oracle:
                 ("ok", "refused") if accepted else ("refused",), () if accepted else cited, ends=accepted
             )
         for name, source in zip(call.sources, sources, strict=True):
-            self.world[name] = source.was(related=True)
+            self.world[name] = source.was(related=True, joined_others=True)
         self.world[call.as_] = self.acted = group = merged(sources)
         if pinned:
             return Expectation(("ok", "refused"), ("ROWS-7",))
@@ -131,7 +132,7 @@ class Oracle:
     def _taken(self, group: Group, call: Extract | HandBack, seen: Seen) -> Expectation:
         """Make a cache of one row; the group stays as it is."""
         expectation, model = self.groups.taken(group, call, seen)
-        self.world[call.on] = group.was(related=True)
+        self.world[call.on] = group.was(related=True, lent=True)
         if model is not None:
             self.world[call.as_] = self.acted = model
         return expectation
@@ -144,7 +145,7 @@ class Oracle:
             )
         return self.world[name]
 
-    @clause("OWN-2", "OWN-3", "OWN-4", "OWN-5", "OWN-6")
+    @clause("OWN-2", "OWN-3", "OWN-4", "OWN-5", "OWN-6", "OWN-10")
     def _name(self, call: Call, expectation: Expectation, after: Model | Group | Layers) -> None:
         """Put what a call made under its name, and let go of what it drops."""
         name = getattr(call, "as_", None)
@@ -157,7 +158,8 @@ class Oracle:
         elif isinstance(call, Append):
             self.world[name] = ReadModel(expectation, call.on, after.version)
         else:
-            self.world[name] = Handed(HANDING[call.verb], expectation)
+            positions = ("OWN-10",) if isinstance(after, Group) and call.verb == "state" else ()
+            self.world[name] = Handed((*HANDING[call.verb], *positions), expectation)
 
     @clause("OWN-1", "OWN-4", "OWN-5", "OWN-6", "READ-2", "READ-9")
     def _on_handed(self, target: ReadModel | Handed, call: Call) -> Expectation:

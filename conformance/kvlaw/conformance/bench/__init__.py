@@ -4,6 +4,9 @@
 A line passes if its ratio to mlx-lm is at most its bound, or no larger than mlx-lm's ratio to itself can be on this
 machine now (the upper end of the A/A interval).
 
+Rows of a group (``rows``) are set against mlx-lm's batch caches: the bookkeeping of a decode alone, whole decodes, rows
+that join and leave, and the bytes that they then keep.
+
 mlx-lm has nothing like a conversion of all layers within a step.  Those lines (``conversion``) set the bytes that the
 peak lies above the larger of before and after against the half precision bytes of one layer.  Nor has it tiled
 attention over codes: that line (``tiling``) sets its peak against the unfused kernel's.
@@ -16,14 +19,18 @@ import attrs
 
 from kvlaw.conformance.bench.cases import CASES, Case, Who
 from kvlaw.conformance.bench.conversion import convert
-from kvlaw.conformance.bench.measure import WHO, Ratio, Times, peak_memory, ratio, time_case
+from kvlaw.conformance.bench.measure import WHO, Ratio, Timed, Times, memory_left, peak_memory, ratio, time_case
+from kvlaw.conformance.bench.rows import BOOKKEEPING, DECODES, MOVES, Decoding, Moving
 from kvlaw.conformance.bench.tiling import attend_by_tiles
 
 BOUNDS = {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
 """The largest ratio to mlx-lm, per quantity."""
 
+ROW_BOUNDS = {"bookkeeping": 0.9, "rows moved": 1.0, "memory kept": 1.02}
+"""As ``BOUNDS``, for rows: graph building without attention, a whole merge, extract or filter, and what is left."""
+
 ABOVE, TILED = "memory above", "memory of tiles"
-LIMITS = {**BOUNDS, ABOVE: 1.0, TILED: 0.5}
+LIMITS = {**BOUNDS, **ROW_BOUNDS, ABOVE: 1.0, TILED: 0.5}
 """The bounds, that of a conversion (one layer), and that of a tiled kernel (half of unfused)."""
 
 CONVERSIONS = (4, 8)
@@ -83,7 +90,7 @@ def run(*, rounds: int = 40, progress: Callable[[str], None] | None = None) -> R
     if rounds < 20:
         raise ValueError(f"{rounds} rounds: medians need at least 20")
     lines: list[Line] = []
-    for case in CASES:
+    for case in (*CASES, *BOOKKEEPING, *DECODES, *MOVES):
         if progress:
             progress(case.name)
         lines += _measure(case, rounds)
@@ -92,11 +99,22 @@ def run(*, rounds: int = 40, progress: Callable[[str], None] | None = None) -> R
     return Report(rounds, (*lines, *map(_conversion, CONVERSIONS), *map(_tiling, TILINGS)))
 
 
-def _measure(case: Case, rounds: int) -> list[Line]:
+def _measure(case: Case | Decoding | Moving, rounds: int) -> list[Line]:
     timing = time_case(case, rounds)
-    memory: Times = {who: [float(peak)] for who, peak in peak_memory(case).items()}
-    quantities = {"whole step": timing.whole, "graph building": timing.build, "peak memory": memory}
+    if isinstance(case, Moving):
+        quantities = {"rows moved": timing.whole}
+        if case.act != "filter":
+            quantities["memory kept"] = _bytes(memory_left(case))
+    elif isinstance(case, Decoding) and not case.attends:
+        quantities = {"bookkeeping": timing.build}
+    else:
+        memory = _bytes(peak_memory(case))
+        quantities = {"whole step": timing.whole, "graph building": timing.build, "peak memory": memory}
     return [_line(case, who, quantity, times) for quantity, times in quantities.items() for who in SUBJECTS]
+
+
+def _bytes(found: dict[Who, int]) -> Times:
+    return {who: [float(count)] for who, count in found.items()}
 
 
 def _conversion(bits: int) -> Line:
@@ -115,7 +133,7 @@ def _single(case: str, quantity: str, value: int, other: int) -> Line:
     return Line(case, "ours", quantity, float(value), float(other), Ratio(found, found, found), Ratio(0, 0, 0))
 
 
-def _line(case: Case, who: Who, quantity: str, times: Times) -> Line:
+def _line(case: Timed, who: Who, quantity: str, times: Times) -> Line:
     middle = {name: statistics.median(times[name]) for name in WHO}
     theirs = times["theirs"]
     control = ratio(times["again"], theirs)

@@ -18,14 +18,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def table(report: Report) -> str:
     """Write the report as a table of lines."""
-    head = f"{'case':<24}{'who':<9}{'quantity':<16}{'value':>10}{'mlx-lm':>10}{'ratio':>22}{'A/A':>22}{'bound':>7}"
+    head = f"{'case':<27}{'who':<9}{'quantity':<16}{'value':>10}{'mlx-lm':>10}{'ratio':>22}{'A/A':>22}{'bound':>7}"
     return "\n".join([head, *map(_row, report.lines), ""])
 
 
 def _row(line: Line) -> str:
     values = f"{_quantity(line, line.value):>10}{_quantity(line, line.theirs):>10}"
     ratios = f"{_interval(line.ratio):>22}{_interval(line.control):>22}{line.bound:>7.2f}"
-    return f"{line.case:<24}{line.who:<9}{line.quantity:<16}{values}{ratios}  {'ok' if line.passed else 'TOO MUCH'}"
+    return f"{line.case:<27}{line.who:<9}{line.quantity:<16}{values}{ratios}  {'ok' if line.passed else 'TOO MUCH'}"
 
 
 def _quantity(line: Line, value: float) -> str:

@@ -18,7 +18,7 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache
 from kvlaw.mlx_impl import Cache, make
 from kvlaw.mlx_impl.mlx_lm import DropIn, QuantizedDropIn
 
-evaluate = cast("Callable[[mx.array], None]", vars(mx)["eval"])  # mlx's stub leaves its arguments untyped
+evaluate = cast("Callable[[Any], None]", vars(mx)["eval"])  # mlx's stub leaves its arguments untyped
 attend = cast("Callable[..., mx.array]", vars(base)["scaled_dot_product_attention"])  # as does mlx-lm
 
 LAYERS = 16
@@ -49,6 +49,14 @@ class Case:
     repeated: bool = False
     bits: int | None = None
 
+    def tokens(self) -> mx.array:
+        """Draw the input of a step."""
+        return tokens(self.length)
+
+    def runner(self, who: Who) -> "Runner":
+        """Make the caches of ``who``."""
+        return make_runner(who, self)
+
 
 CASES = (
     Case("decode, growing", 1, 200, None, 8),
@@ -62,20 +70,34 @@ CASES = (
 )
 
 
-def tokens(length: int) -> mx.array:
-    """Draw the input of a step of ``length`` tokens: bf16 ``[1, HEADS, length, DIM]``."""
+def tokens(length: int, rows: int = 1) -> mx.array:
+    """Draw the input of a step of ``length`` tokens: bf16 ``[rows, HEADS, length, DIM]``."""
     mx.random.seed(length)
-    drawn = mx.random.normal((1, HEADS, length, DIM)).astype(mx.bfloat16)
+    drawn = mx.random.normal((rows, HEADS, length, DIM)).astype(mx.bfloat16)
     evaluate(drawn)
     return drawn
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
+def itself(found: Any) -> Any:
+    """Return what it is given."""
+    return found
+
+
 @attrs.frozen
 class Runner:
-    """16 caches of one implementation, one step of them, and a way back."""
+    """16 caches of one implementation: one step of them, and what is not timed.
 
-    step: Callable[[mx.array], mx.array]
-    undo: Callable[[int], None]
+    ``undo`` follows every step, ``rewind`` begins every round, and ``arrays`` says what to evaluate of a step.
+    """
+
+    step: Callable[[mx.array], Any]
+    undo: Callable[[], None] = nothing
+    rewind: Callable[[], None] = nothing
+    arrays: Callable[[Any], Any] = itself
 
 
 def make_runner(who: Who, case: Case) -> Runner:
@@ -84,8 +106,7 @@ def make_runner(who: Who, case: Case) -> Runner:
     evaluate(runner.step(tokens(case.start)))
     for _ in range(2):
         evaluate(runner.step(tokens(case.length)))
-        if case.repeated:
-            runner.undo(case.length)
+        runner.undo()
     return runner
 
 
@@ -106,35 +127,35 @@ def _ours(case: Case) -> Runner:
                 x, below = cache.append_window(x, below).attend(x, scale=SCALE), x
         return x
 
-    return Runner(step, _trim(caches))
+    return Runner(step, _trim(caches, case))
 
 
-def _duck(caches: list[Any], window: int | None) -> Runner:
+def _duck(caches: list[Any], case: Case) -> Runner:
     """Run caches as mlx-lm's models do; mlx-lm scales queries in place, so over codes they must be its own."""
 
     def step(x: mx.array) -> mx.array:
         below = x
-        mask = caches[0].make_mask(x.shape[2], return_array=False, window_size=window)
+        mask = caches[0].make_mask(x.shape[2], return_array=False, window_size=case.window)
         for cache in caches:
             keys, values = cache.update_and_fetch(x, below)
             queries = x if isinstance(keys, mx.array) else x[...]
             x, below = attend(queries, keys, values, cache=cache, scale=SCALE, mask=mask), x
         return x
 
-    return Runner(step, _trim(caches))
+    return Runner(step, _trim(caches, case))
 
 
-def _trim(caches: Sequence[Any]) -> Callable[[int], None]:
-    def undo(count: int) -> None:
+def _trim(caches: Sequence[Any], case: Case) -> Callable[[], None]:
+    def undo() -> None:
         for cache in caches:
-            cache.trim(count)
+            cache.trim(case.length)
 
-    return undo
+    return undo if case.repeated else nothing
 
 
 def _drop_in(case: Case) -> Runner:
     drop_in = DropIn if case.bits is None else QuantizedDropIn
-    return _duck([drop_in(cache) for cache in _caches(case)], case.window)
+    return _duck([drop_in(cache) for cache in _caches(case)], case)
 
 
 def _theirs(case: Case) -> Runner:
@@ -143,7 +164,7 @@ def _theirs(case: Case) -> Runner:
             return QuantizedKVCache(64, case.bits)
         return RotatingKVCache(case.window) if case.window else KVCache()
 
-    return _duck([cache() for _ in range(LAYERS)], case.window)
+    return _duck([cache() for _ in range(LAYERS)], case)
 
 
 _MAKERS: dict[Who, Callable[[Case], Runner]] = {

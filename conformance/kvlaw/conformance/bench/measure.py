@@ -13,11 +13,12 @@ import statistics
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import attrs
 import mlx.core as mx
 
-from kvlaw.conformance.bench.cases import Case, Runner, Who, evaluate, make_runner, tokens
+from kvlaw.conformance.bench.cases import Runner, Who, evaluate
 
 WHO: tuple[Who, ...] = ("ours", "drop-in", "theirs", "again")
 
@@ -42,15 +43,37 @@ class Timing:
     whole: Times
 
 
-def time_case(case: Case, rounds: int) -> Timing:
+class Timed(Protocol):
+    """A case: who runs it, on which input, and how many steps of it are a round."""
+
+    @property
+    def name(self) -> str:
+        """Name it in a table."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Return the steps of a round."""
+        ...
+
+    def tokens(self) -> mx.array:
+        """Draw the input of a step."""
+        ...
+
+    def runner(self, who: Who) -> Runner:
+        """Make the caches of ``who``."""
+        ...
+
+
+def time_case(case: Timed, rounds: int) -> Timing:
     """Time ``case`` in interleaved rounds; one more round first warms up."""
-    x = tokens(case.length)
-    runners: dict[Who, Runner] = {who: make_runner(who, case) for who in WHO}
+    x = case.tokens()
+    runners: dict[Who, Runner] = {who: case.runner(who) for who in WHO}
     timing = Timing({who: [] for who in WHO}, {who: [] for who in WHO})
     with _uncollected():
         for turn in range(rounds + 1):
             for who in (*WHO[turn % len(WHO) :], *WHO[: turn % len(WHO)]):
-                build, whole = _time_steps(runners[who], case, x)
+                build, whole = _time_steps(runners[who], case.steps, x)
                 if turn:
                     timing.build[who].append(build)
                     timing.whole[who].append(whole)
@@ -68,36 +91,57 @@ def _uncollected() -> Generator[None]:
         gc.enable()
 
 
-def _time_steps(runner: Runner, case: Case, x: mx.array) -> tuple[float, float]:
+def _time_steps(runner: Runner, steps: int, x: mx.array) -> tuple[float, float]:
     """Return seconds per step: of this thread for building its graph, by the clock in all."""
     build = whole = 0.0
-    for _ in range(case.steps):
+    runner.rewind()
+    for _ in range(steps):
         start, busy = time.perf_counter(), time.thread_time()
         output = runner.step(x)
         build += time.thread_time() - busy
-        evaluate(output)
+        evaluate(runner.arrays(output))
         whole += time.perf_counter() - start
-        if case.repeated:
-            runner.undo(case.length)
-    return build / case.steps, whole / case.steps
+        del output
+        runner.undo()
+    return build / steps, whole / steps
 
 
-def peak_memory(case: Case) -> dict[Who, int]:
+def peak_memory(case: Timed) -> dict[Who, int]:
     """Return the peak bytes of a round of ``case``, each runner alone in memory, its filling not counted."""
     return {who: _peak(who, case) for who in WHO}
 
 
-def _peak(who: Who, case: Case) -> int:
-    x = tokens(case.length)
-    runner = make_runner(who, case)
+def _peak(who: Who, case: Timed) -> int:
+    x = case.tokens()
+    runner = case.runner(who)
+    runner.rewind()
     gc.collect()
     mx.clear_cache()
     mx.reset_peak_memory()
     for _ in range(case.steps):
-        evaluate(runner.step(x))
-        if case.repeated:
-            runner.undo(case.length)
+        evaluate(runner.arrays(runner.step(x)))
+        runner.undo()
     return mx.get_peak_memory()
+
+
+def memory_left(case: Timed) -> dict[Who, int]:
+    """Return the bytes that the outcome of one step keeps once all that it was made from is dropped."""
+    return {who: _left(who, case) for who in WHO}
+
+
+def _left(who: Who, case: Timed) -> int:
+    x = case.tokens()
+    gc.collect()
+    before = mx.get_active_memory()
+    runner = case.runner(who)
+    runner.rewind()
+    output = runner.step(x)
+    evaluate(runner.arrays(output))
+    del runner
+    gc.collect()
+    left = mx.get_active_memory() - before
+    del output
+    return left
 
 
 def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:

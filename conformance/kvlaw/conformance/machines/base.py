@@ -17,9 +17,10 @@ from kvlaw.conformance.failures import failure_class
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.machines.configs import configs
 from kvlaw.conformance.machines.policies import served
+from kvlaw.conformance.minimise import acted_on
 from kvlaw.conformance.session import Session, within_means
 from kvlaw.reference.model import Model
-from kvlaw.spec.calls import Call, OpenList
+from kvlaw.spec.calls import Call
 from kvlaw.spec.config import Config, Kind, Policy
 from kvlaw.spec.text_form import write
 from kvlaw.spec.trace import Trace
@@ -88,7 +89,7 @@ class LockstepMachine(RuleBasedStateMachine):
 
     def do(self, call: Call) -> None:
         """Make one call on both sides, unless the trace is over or a refused call has left nothing of that name."""
-        if self.over or not (isinstance(call, OpenList) or call.on in self.run_.oracle.world):
+        if self.over or not all(name in self.run_.oracle.world for name in acted_on(call)):
             return
         with within_means():
             step = self.run_.step(call)

@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 
 from kvlaw.conformance.machines.policies import fitting, with_policy
-from kvlaw.spec.config import CODE_BITS, DTYPES, Config, DType, Kind, Policy
+from kvlaw.spec.config import CODE_BITS, DTYPES, ROW_KINDS, Config, DType, Kind, Policy
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -20,6 +20,8 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"head_dim": 64, "value_dim": 32, "groups": 4, "kv_heads": 1},
 )
 """Batch, heads, query heads per KV head and head dims; the dtype is drawn beside them."""
+ROW_SHAPES = tuple(shape for shape in SHAPES if "batch" not in shape)
+"""The shapes of groups, whose rows are sequences of their own."""
 
 
 @st.composite
@@ -38,7 +40,13 @@ def configs(
 
     ``policies``, ``dtypes`` and ``code_bits`` are those with which the target is checked.
     """
-    config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(SHAPES)))
+    rows = kind in ROW_KINDS
+    config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES if rows else SHAPES)))
+    config = evolve(config, rows=draw(st.sampled_from((None, 0, 1, 2, 3, 4)))) if rows else config
+    if kind == "ring_rows":
+        window = fixed.get("window", draw(st.sampled_from(windows(0))))
+        pinned = "sinks" in capabilities and window > 1 and draw(st.sampled_from((False,) * 15 + (True,)))
+        config = evolve(config, window=window, sinks=int(pinned))  # which a group refuses, or keeps (ROWS-7)
     if kind == "ring":
         window = fixed.get("window", draw(st.sampled_from(windows(fixed.get("sinks", 0)))))
         config = evolve(config, window=window, sinks=draw(_sinks(window)) if "sinks" in capabilities else 0)
@@ -59,6 +67,8 @@ def configs(
 _IMPOSSIBLE: dict[Kind, tuple[dict[str, int], ...]] = {
     "full": ({"window": 4}, {"sinks": 1}),
     "ring": ({"window": 0}, {"window": -1}, {"sinks": -1}),
+    "full_rows": ({"window": 4}, {"sinks": 1}),
+    "ring_rows": ({"window": 0}, {"window": -1}, {"sinks": 1}),
 }
 """Configurations of which no cache can be built, beside as many sinks as the window (ERR-6)."""
 

@@ -109,8 +109,8 @@ class DuckRowsAdapter(DuckAdapter):
         lengths: Sequence[int] | None,
         right: Sequence[int] | None,
     ) -> None:
-        """Announce padding."""
-        given = {"left_padding": left, "lengths": lengths, "right_padding": right}
+        """Announce padding; no left padding is none to tell of, since even that is refused once rows hold tokens."""
+        given = {"left_padding": left if any(left or ()) else None, "lengths": lengths, "right_padding": right}
         group.prepare(**{name: list(counts) for name, counts in given.items() if counts is not None})
         group.pending = group.pending or (right is not None and any(right))
 

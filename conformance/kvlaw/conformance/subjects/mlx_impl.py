@@ -27,15 +27,19 @@ EXAMPLES: dict[Policy, dict[str, Any]] = {
 
 def make_cache(layer: LayerSpec, config: Config, kernel_set: KernelSet = "unfused") -> Any:
     """Build a cache of any configuration: to refuse an impossible one is its business."""
-    import mlx.core as mx
-
     from kvlaw.mlx_impl import make
+
+    build: Any = make
+    return build(layer.kind, layer.window, layer.sinks, **policy_of(layer, config, kernel_set))
+
+
+def policy_of(layer: LayerSpec, config: Config, kernel_set: KernelSet) -> dict[str, Any]:
+    """Give the arguments that say how a cache stores and reads."""
+    import mlx.core as mx
 
     policy = {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}
     dtype = {"bf16": mx.bfloat16, "f16": mx.float16, "f32": mx.float32}[config.dtype]
-    kernels = {} if kernel_set == "unfused" else {"kernels": kernel_set, "dtype": dtype}
-    build: Any = make
-    return build(layer.kind, layer.window, layer.sinks, **policy, **kernels)
+    return policy if kernel_set == "unfused" else {**policy, "kernels": kernel_set, "dtype": dtype}
 
 
 class MlxImplAdapter(ContractAdapter):

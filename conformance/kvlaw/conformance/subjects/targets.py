@@ -19,7 +19,7 @@ from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
-from kvlaw.spec.config import KINDS, SERIAL_KINDS, Config, Kind, Policy
+from kvlaw.spec.config import KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
 
 Options = Mapping[str, str]
@@ -65,6 +65,15 @@ def _mlx_impl(kind: Kind, policy: Policy = "dense") -> Callable[[Options], Adapt
     return make
 
 
+def _mlx_impl_rows(kind: Kind, policy: Policy = "dense") -> Callable[[Options], Adapter]:
+    def make(options: Options) -> Adapter:
+        from kvlaw.conformance.subjects.mlx_impl_rows import MlxImplRowsAdapter
+
+        return MlxImplRowsAdapter(kind, policy, cast("KernelSet", options.get("kernels", "unfused")))
+
+    return make
+
+
 def _mlx_lm(name: str) -> Callable[[Options], Adapter]:
     def make(options: Options) -> Adapter:
         from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
@@ -93,6 +102,8 @@ def _mlx_lm_rows(name: str) -> Callable[[Options], Adapter]:
     return make
 
 
+_PREFIXES: dict[Policy, str] = {"dense": "", "affine": "affine_", "bf16_first": "bf16_first_"}
+
 BUILTINS: dict[str, Builtin] = {
     "oracle": Builtin(KINDS, _oracle),
     "mlx_impl.full": Builtin(("full",), _mlx_impl("full"), ("mlx",)),
@@ -101,15 +112,20 @@ BUILTINS: dict[str, Builtin] = {
     "mlx_impl.affine_ring": Builtin(("ring",), _mlx_impl("ring", "affine"), ("mlx",), coded=True),
     "mlx_impl.bf16_first_full": Builtin(("full",), _mlx_impl("full", "bf16_first"), ("mlx",), coded=True),
     "mlx_impl.bf16_first_ring": Builtin(("ring",), _mlx_impl("ring", "bf16_first"), ("mlx",), coded=True),
+    **{
+        f"mlx_impl.{prefix}{kind}": Builtin((kind,), _mlx_impl_rows(kind, policy), ("mlx",), coded=bool(prefix))
+        for policy, prefix in _PREFIXES.items()
+        for kind in ROW_KINDS
+    },
     "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.QuantizedKVCache": Builtin(("full",), _mlx_lm_codes("QuantizedKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.KVCache+convert": Builtin(("full",), _mlx_lm_codes("KVCache+convert"), ("mlx", "mlx_lm")),
-    "mlx_lm.RotatingKVCache+convert": Builtin(("ring",), _mlx_lm_codes("RotatingKVCache+convert"), ("mlx", "mlx_lm")),
     "mlx_lm.BatchKVCache": Builtin(("full_rows",), _mlx_lm_rows("BatchKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.BatchRotatingKVCache": Builtin(("ring_rows",), _mlx_lm_rows("BatchRotatingKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.CacheList": Builtin(KINDS, _mlx_lm_rows("CacheList"), ("mlx", "mlx_lm")),
+    "mlx_lm.QuantizedKVCache": Builtin(("full",), _mlx_lm_codes("QuantizedKVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.KVCache+convert": Builtin(("full",), _mlx_lm_codes("KVCache+convert"), ("mlx", "mlx_lm")),
+    "mlx_lm.RotatingKVCache+convert": Builtin(("ring",), _mlx_lm_codes("RotatingKVCache+convert"), ("mlx", "mlx_lm")),
 }
 """The known targets, as they are written behind ``builtin:``."""
 

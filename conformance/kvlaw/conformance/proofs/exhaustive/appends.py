@@ -63,6 +63,7 @@ def _appended(state: Product, plan: RowsPlan, phase: Phase, length: int, reader:
             length,
             plan.fetch,
             tuple([line.row.offset for line in state.lines]),
+            tuple([line.padding.before for line in state.lines]),
             tuple([tuple([line.cells[column] for column in plan.fetch]) for line in lines]),
             tuple(reals),
         )

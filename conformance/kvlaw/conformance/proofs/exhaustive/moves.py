@@ -1,6 +1,7 @@
 """Every call of the alphabet, from one state of the product: what it must do, and where it leads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import permutations, product
 
 from attrs import evolve, frozen
@@ -13,8 +14,8 @@ from kvlaw.reference import index_group_state as states
 from kvlaw.reference.history import Padding
 from kvlaw.reference.index_group_state import Moved
 
-Move = tuple[str, Product]
-"""A call as text, and the state after it."""
+Move = tuple[str, Callable[[], Product | None]]
+"""A call as text, and what makes and checks it: it gives the state after it, None where the call is refused."""
 
 
 @frozen
@@ -30,50 +31,43 @@ class Alphabet:
     positions: int | None = None
 
     def moves(self, state: Product, reader: Reader) -> Iterator[Move]:
-        """Give every call with the state that it leads to; raises ViolationError at the first that is wrong."""
-        yield "reset", _reset(state)
-        yield "finalize", _finalize(state)
+        """Give every call; making a wrong one raises ViolationError."""
+        yield "reset", partial(_reset, state)
+        yield "finalize", partial(_finalize, state)
         yield from _filters(state)
         if state.lines:
             yield from self._appends(state, reader)
-        if state.pads:
-            _check_refused_padding(state)
-            return
         yield from self._paddings(state)
-        yield from _trims(state)
-        yield from self._merges(state)
-
-    def _room(self, state: Product) -> int:
-        return self.longest if self.positions is None else min(self.longest, self.positions - state.given + state.cut)
+        if not state.pads:
+            yield from _trims(state)
+            yield from self._merges(state)
 
     def _appends(self, state: Product, reader: Reader) -> Iterator[Move]:
-        if not state.pads and self._room(state) > 0:
-            yield "decode", decode(state, reader)
-        for length in range(1, self._room(state) + 1):
-            yield f"window {length}", block(state, length, reader)
+        room = self.longest if self.positions is None else min(self.longest, self.positions - state.given + state.cut)
+        if not state.pads and room > 0:
+            yield "decode", partial(decode, state, reader)
+        for length in range(1, room + 1):
+            yield f"window {length}", partial(block, state, length, reader)
 
     def _paddings(self, state: Product) -> Iterator[Move]:
-        for count in {len(state.lines)} if state.lines else range(1, self.rows + 1):
-            rows = state if state.lines else empty(state.window, count)
-            lefts = product(range(self.longest), repeat=count) if state.given == 0 else [(0,) * count]
-            for left in lefts:
-                yield from _prepared(state, rows, left, None)
-                for lengths in product(range(self.longest + 1), repeat=count):
-                    yield from _prepared(state, rows, left, lengths)
+        for count in (len(state.lines),) if state.lines else range(1, self.rows + 1):
+            before = state if state.lines else empty(state.window, count)
+            fits = state.given == 0 and not state.pads
+            for left in product(range(self.longest), repeat=count) if fits else ((0,) * count, (1,) * count):
+                yield _preparation(state, before, left, None)
+                for lengths in product(range(self.longest + 1), repeat=count) if not state.pads else ():
+                    yield _preparation(state, before, left, lengths)
 
     def _merges(self, state: Product) -> Iterator[Move]:
-        lengths = range(self.longest)
-        for length in lengths if len(state.lines) < self.rows else ():
-            fresh = serial(state.window, length)
-            yield f"merge s{length} c", _merged(state.window, [*_parts(fresh), *_parts(state)])
-            yield f"merge c s{length}", _merged(state.window, [*_parts(state), *_parts(fresh)])
-        if not state.lines:
-            return
-        yield "merge c", _merged(state.window, _parts(state))
-        alone = [_alone(state, row) for row in range(len(state.lines))]
-        yield from ((f"hand_back {row}", cache) for row, cache in enumerate(alone))
-        again = [part for cache in alone for part in _parts(cache)]
-        yield f"merge {' '.join(f'e{row}' for row in range(len(alone)))}", _merged(state.window, again)
+        window, own, rows = state.window, _parts(state), range(len(state.lines))
+        for length in range(self.longest) if len(rows) < self.rows else ():
+            fresh = _parts(serial(window, length))
+            yield f"merge s{length} c", partial(_merged, window, [*fresh, *own])
+            yield f"merge c s{length}", partial(_merged, window, [*own, *fresh])
+        if own:
+            yield "merge c", partial(_merged, window, own)
+            yield from ((f"hand_back {row}", partial(_alone, state, row)) for row in rows)
+            yield f"merge {' '.join(f'e{row}' for row in rows)}", partial(_merged_again, state)
 
 
 # Padding.
@@ -94,25 +88,25 @@ def _finalize(state: Product) -> Product:
     return Product(plan.after, lines, state.given - state.cut)
 
 
-def _prepared(state: Product, rows: Product, left: Sequence[int], lengths: Sequence[int] | None) -> Iterator[Move]:
+def _preparation(state: Product, before: Product, left: Sequence[int], lengths: Sequence[int] | None) -> Move:
+    told = f"prepare left={_numbers(left)}" + ("" if lengths is None else f" lengths={_numbers(lengths)}")
+    return told, partial(_prepared, state, before, left, lengths)
+
+
+def _prepared(state: Product, before: Product, left: Sequence[int], lengths: Sequence[int] | None) -> Product | None:
     """Announce left padding, and right padding behind `lengths` if they are given."""
     right = None if lengths is None else (*(0 for _ in left[1:]), 1)
     problem = plans.prepare_problem(state.group, left, lengths, right)
     short = lengths is not None and any(length < pad for length, pad in zip(lengths, left, strict=True))
-    told = f"prepare left={_numbers(left)}" + ("" if lengths is None else f" lengths={_numbers(lengths)}")
-    demand((problem is not None) == short, f"{told} is {'allowed' if short else f'refused: {problem}'}")
-    if short:
-        return
+    refused = state.pads or short or (any(left) and state.given > 0)
+    demand((problem is not None) == refused, "is allowed" if refused else f"is refused: {problem}")
+    if refused:
+        return None
     after = plans.prepared(state.group, left, lengths, right)
+    demand(plans.prepared(state.group, left, lengths, None).ends is None, "lengths without right padding pend")
     ends = (None,) * len(left) if lengths is None else lengths
-    lines = [evolve(line, padding=Padding(pad, end)) for line, pad, end in zip(rows.lines, left, ends, strict=True)]
-    demand(lengths is None or plans.prepared(state.group, left, lengths, None).ends is None, "lengths alone pad")
-    yield told, Product(after, lines, state.given)
-
-
-def _check_refused_padding(state: Product) -> None:
-    none = (0,) * len(state.lines)
-    demand(plans.prepare_problem(state.group, none, none, none) is not None, "padding is announced twice")
+    lines = [evolve(line, padding=Padding(pad, end)) for line, pad, end in zip(before.lines, left, ends, strict=True)]
+    return Product(after, lines, state.given)
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -123,10 +117,15 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _trims(state: Product) -> Iterator[Move]:
-    for count in range(state.shortest + 1):
-        if plans.can_trim(state.group, count):  # `check_state` has compared which are possible
-            lines = [evolve(line, row=line.row.trimmed(count, state.window)) for line in state.lines]
-            yield f"trim {count}", Product(plans.plan_trim(state.group, count), lines, state.given - count)
+    able = state.window is None or state.given < state.window
+    for count in range(state.shortest + 1 if able else 0):
+        yield f"trim {count}", partial(_trimmed, state, count)
+
+
+def _trimmed(state: Product, count: int) -> Product:
+    demand(plans.can_trim(state.group, count), "is refused")
+    lines = [evolve(line, row=line.row.trimmed(count, state.window)) for line in state.lines]
+    return Product(plans.plan_trim(state.group, count), lines, state.given - count)
 
 
 # Rows chosen and put together.
@@ -138,13 +137,20 @@ def _carried(state: Product, plan: Moved) -> list[tuple[int, ...]]:
 
 
 def _filters(state: Product) -> Iterator[Move]:
-    for count in range(len(state.lines) + 1):
-        for chosen in permutations(range(len(state.lines)), count):
-            demand(plans.can_filter(state.group, chosen), f"filter {_numbers(chosen)} is refused")
-            yield f"filter {_numbers(chosen)}", _filtered(state, chosen)
+    rows = range(len(state.lines))
+    for count in range(len(rows) + 1):
+        for chosen in permutations(rows, count):
+            yield f"filter {_numbers(chosen)}", partial(_filtered, state, chosen)
+    for wrong in ((0, 0), (len(rows),), (-1,)):
+        yield f"filter {_numbers(wrong)}", partial(_refused_filter, state, wrong)
+
+
+def _refused_filter(state: Product, chosen: Sequence[int]) -> None:
+    demand(not plans.can_filter(state.group, chosen), "is allowed")
 
 
 def _filtered(state: Product, chosen: Sequence[int]) -> Product:
+    demand(plans.can_filter(state.group, chosen), "is refused")
     plan = plans.filtered(state.group, chosen)
     demand(len(plan.sources) == len(chosen), "a filter keeps another number of rows")
     kept = [state.lines[row] for row in chosen]
@@ -189,3 +195,9 @@ def _alone(state: Product, row: int) -> Product:
     cells = tuple(line.cells[column] for column in columns)
     group = states.lone(states.alone(state.group, row))
     return Product(group, (Line(line.row, cells=cells),), len(line.newest(state.window)))
+
+
+def _merged_again(state: Product) -> Product:
+    """Take every row out, and put them together again."""
+    alone = [_alone(state, row) for row in range(len(state.lines))]
+    return _merged(state.window, [part for cache in alone for part in _parts(cache)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import sub
 
 from attrs import field, frozen
 
@@ -25,7 +26,8 @@ def law(query: int, window: int | None) -> tuple[int, ...]:
 class Reading:
     """Hold one append as its queries see it.
 
-    before: the group before it. fetch: the columns that it reads. offsets: per row, tokens before it.
+    before: the group before it. fetch: the columns that it reads. offsets: per row, tokens before it; unused: left
+    padding before them.
     fetched: per row, the ids in `fetch`. reals: per row, which of its `length` columns are real tokens.
     """
 
@@ -34,6 +36,7 @@ class Reading:
     length: int
     fetch: tuple[int, ...]
     offsets: tuple[int, ...]
+    unused: tuple[int, ...]
     fetched: tuple[tuple[int, ...], ...]
     reals: tuple[tuple[int, ...], ...]
 
@@ -79,7 +82,7 @@ class Reader:
             for row, entry in enumerate(entries):
                 _check_row(reading, row, entry, narrow, name)
             if first:
-                _check_kind(reading, entries, kind, name)
+                _check_kind(reading, entries, kind, narrow, name)
 
 
 def _masks(reading: Reading) -> Masks:
@@ -112,10 +115,14 @@ def _check_row(reading: Reading, row: int, entries: Entries, window: int | None,
             raise ViolationError(f"row {row}{name} sees {seen} at position {query}, not {law(query, window)}")
 
 
-def _check_kind(reading: Reading, entries: Sequence[Entries], kind: MaskKind, name: str) -> None:
-    """A mask is replaced by none or causal exactly where that says the same."""
-    simplest = "none" if reading.phase == "decode" else "causal"
-    past = len(reading.fetch) - reading.length
-    plain = tuple(tuple(j <= past + i for j in range(len(reading.fetch))) for i in range(reading.length))
-    expected = simplest if all(entry == plain for entry in entries) else "array"
+def _check_kind(reading: Reading, entries: Sequence[Entries], kind: MaskKind, narrow: int | None, name: str) -> None:
+    """A mask is none or causal exactly by the rule of MASK-14 and MASK-15, and then every real query sees just that."""
+    width = len(reading.fetch)
+    past = width - reading.length
+    fits = (narrow is None or width <= narrow) and all(past <= at for at in map(sub, reading.offsets, reading.unused))
+    expected = "array" if not fits else "none" if reading.phase == "decode" else "causal"
     demand(kind == expected, f"a {reading.phase}{name} has mask {kind}, not {expected}")
+    for row, entry in enumerate(entries) if fits else ():
+        for i in reading.reals[row]:
+            plain = tuple(j <= past + i for j in range(width))
+            demand(entry[i] == plain, f"a {reading.phase}{name} has mask {kind}, but query {i} of row {row} has not")

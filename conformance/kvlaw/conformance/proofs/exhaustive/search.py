@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 from attrs import frozen
@@ -67,7 +67,7 @@ OnProgress = Callable[[Space, int, int], None]
 SPACES: dict[Budget, tuple[Space, ...]] = {
     "ci": (
         *(Space(window, 1) for window in (1, 2, 3, 4)),
-        *(Space(window, 2) for window in (1, 2)),
+        *(Space(window, 2) for window in (1, 2, 3)),
         Space(None, 2, positions=4),
     ),
     "deep": (*(Space(window, 2) for window in (1, 2, 3, 4)), Space(None, 2, positions=6)),
@@ -99,24 +99,21 @@ class _Search:
                 self._reach(empty(self.space.window, rows), None)
             while self.waiting:
                 at = self.waiting.popleft()
-                call = "?"
-                for call, after in self._moves(at):
-                    self._reach(after, (at, call))
+                for call, make in self.space.alphabet.moves(at, self.reader):
+                    self._reach(make(), (at, call))
         except KeyboardInterrupt:
             return self._coverage(closed=False, interrupted=True)
-        except ViolationError as error:
-            return self._coverage(closed=False, violation=Violation(str(error), (*self._history(at), call)))
+        except Exception as error:  # a rule that cannot be carried out is wrong as well
+            message = str(error) if isinstance(error, ViolationError) else f"{type(error).__name__}: {error}"
+            return self._coverage(closed=False, violation=Violation(message, (*self._history(at), call)))
         return self._coverage(closed=True)
 
-    def _moves(self, state: Product) -> Iterator[tuple[str, Product]]:
-        return self.space.alphabet.moves(state, self.reader)
-
-    def _reach(self, state: Product, origin: tuple[Product, str] | None) -> None:
+    def _reach(self, state: Product | None, origin: tuple[Product, str] | None) -> None:
         self.transitions += origin is not None
         if self.on_progress is not None and self.transitions % _EVERY == 0:
             self.on_progress(self.space, len(self.before), self.transitions)
-        normal = normal_form(state)
-        if normal not in self.before:
+        normal = None if state is None else normal_form(state)
+        if normal is not None and normal not in self.before:
             check_state(normal)
             self.before[normal] = origin
             self.waiting.append(normal)
@@ -126,8 +123,7 @@ class _Search:
         while state is not None and (origin := self.before[state]) is not None:
             state, call = origin
             calls.append(call)
-        rows = "" if state is None else f"group of {len(state.lines)} empty rows"
-        return (rows, *reversed(calls))
+        return ("" if state is None else f"group of {len(state.lines)} empty rows", *reversed(calls))
 
     def _coverage(self, closed: bool, violation: Violation | None = None, interrupted: bool = False) -> Coverage:
         seconds = time.monotonic() - self.started

@@ -1,0 +1,228 @@
+"""The protocol machine of groups: what a runtime's continuous batching does.
+
+Prompts of very different length are prefilled together with padding, in chunks, or each alone; they join the batch that
+is being decoded, all rows decode and verify drafts, rows leave, go on alone and come back, and a batch that has become
+empty is filled again.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from kvlaw.conformance.machines.calls import lengths
+from kvlaw.conformance.machines.row_rules import Names, RowRules
+from kvlaw.reference import index_group
+from kvlaw.reference.oracle import Group
+from kvlaw.spec.calls import (
+    AppendDecode,
+    AppendWindow,
+    Clone,
+    Drop,
+    Extract,
+    Filter,
+    HandBack,
+    LookAt,
+    MakeCache,
+    Prepare,
+    Reset,
+    Trim,
+)
+
+data_ = st.data()
+_CROWD = 9
+
+
+class RowsProtocolMachine(RowRules):
+    """Calls on a batch as a runtime would make them."""
+
+    optional = ("verify", "bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old")
+
+    def __init__(self) -> None:
+        """Start with the batch that is opened first, and nobody away."""
+        super().__init__()
+        self.batch = "c0"
+        self.away: list[str] = []
+
+    @property
+    def here(self) -> Group:
+        """The batch."""
+        return self.group(self.batch)
+
+    @property
+    def running(self) -> bool:
+        """There are rows to be decoded."""
+        return not self.over and bool(self.here.rows)
+
+    @property
+    def passing(self) -> dict[str, Any]:
+        """What a model passes for the mask: nothing, or its sliding window."""
+        own = "own_window" in self.used and "window_argument" in self.can and self.config.window is not None
+        return {"window": self.config.window} if own else {}
+
+    def join(self, names: Names) -> None:
+        """Make the new batch of the old one and of who comes; the old one is let go of, or looked at later."""
+        old, made = self.batch, self.together(names)
+        if made is None:
+            return
+        self.batch = made
+        for name in names:
+            if "keep_old" not in self.used or len(self.run_.oracle.world) > _CROWD:
+                self.do(Drop(on=name))
+            elif name == old:
+                self.do(LookAt(on=name))
+        self.away = [name for name in self.away if name in self.run_.oracle.world and name not in names]
+
+    # Prefill.
+
+    @precondition(lambda self: self.running and "padding" in self.can)
+    @rule(data=data_)
+    def prefill(self, data: st.DataObject) -> None:
+        """Prefill a prompt for each row of the batch: the first, or the next of a conversation."""
+        plan = self.draw_padded(data, self.batch)
+        self.prefill_padded(data, self.batch, plan, bracket="bracket" in self.used, retire="retire" in self.used)
+        self.fired("prefill")
+
+    @precondition(lambda self: self.running)
+    @rule(data=data_, chunks=st.integers(1, 3))
+    def prefill_alike(self, data: st.DataObject, chunks: int) -> None:
+        """Prefill prompts of one length, in chunks."""
+        length = data.draw(st.sampled_from(lengths(self.config.window, self.model.offset)))
+        for _ in range(chunks):
+            self.do(AppendWindow(length=length, on=self.batch, **self.passing))
+        self.fired("prefill_alike")
+
+    @precondition(lambda self: not self.over and "merge" in self.can and len(self.here.rows) < self.most_rows)
+    @rule(data=data_, count=st.integers(1, 3), first=st.booleans())
+    def admit(self, data: st.DataObject, count: int, first: bool) -> None:
+        """Let new prompts join: prefilled each alone, together with padding, or not yet prefilled at all."""
+        names = self.newcomers(min(count, self.most_rows - len(self.here.rows)))
+        how = data.draw(st.sampled_from(("alone", "together", "together", "empty")))
+        if how == "alone":
+            for name in names:
+                length = data.draw(st.sampled_from(lengths(self.config.window, 0)))
+                self.do(AppendWindow(length=length, on=name, **self.passing))
+        elif how == "together" and "padding" in self.can:
+            made = self.together(names, "p")
+            names = (made,) if made is not None else ()
+            for name in names:
+                plan = self.draw_padded(data, name)
+                self.prefill_padded(data, name, plan, bracket="bracket" in self.used, retire="retire" in self.used)
+        if names:
+            self.join((*names, self.batch) if first else (self.batch, *names))
+        self.fired("admit")
+
+    # Decoding.
+
+    @precondition(lambda self: self.running)
+    @rule(count=st.integers(1, 5))
+    def generate(self, count: int) -> None:
+        """Decode some tokens for all rows."""
+        for _ in range(count):
+            self.do(AppendDecode(on=self.batch, **self.passing))
+        self.fired("generate")
+
+    @property
+    def room(self) -> int:
+        """Count the drafts that a verify window can hold besides the last good token, and all be trimmed again."""
+        window = self.config.window
+        return 4 if window is None else min(4, window - index_group.active(self.here.state) - 2)
+
+    @precondition(lambda self: self.running and "verify" in self.used and "trim" in self.can and self.room > 0)
+    @rule(data=data_)
+    def verify(self, data: st.DataObject) -> None:
+        """Verify drafts of all rows in one window and trim what was rejected."""
+        drafts = data.draw(st.integers(1, self.room), label="drafts")
+        self.do(AppendWindow(length=drafts + 1, on=self.batch, **self.passing))
+        self.do(Trim(n=data.draw(st.integers(1, drafts), label="rejected"), on=self.batch))
+        self.fired("verify")
+
+    # Rows that leave.
+
+    @precondition(lambda self: self.running and "extract" in self.can and len(self.run_.oracle.world) < _CROWD)
+    @rule(data=data_, back=st.booleans(), go_on=st.integers(0, 2))
+    def leave(self, data: st.DataObject, back: bool, go_on: int) -> None:
+        """Take a row out as a cache of its own, keep the others, and perhaps go on with it alone."""
+        row = data.draw(st.integers(0, len(self.here.rows) - 1))
+        name = self.fresh("e")
+        make = HandBack if back and "back" in self.used and "hand_back" in self.can else Extract
+        self.do(make(row=row, as_=name, on=self.batch))
+        self.away.append(name)
+        others = tuple(b for b in range(len(self.here.rows)) if b != row)
+        if "filter" in self.can and (others or "retire" in self.used) and data.draw(st.integers(0, 3)):
+            self.do(Filter(rows=others, on=self.batch))
+        if go_on:
+            length = data.draw(st.sampled_from(lengths(self.config.window, 0)[:4]))
+            self.do(AppendWindow(length=length, on=name) if go_on == 2 else AppendDecode(on=name))
+            self.do(AppendDecode(on=name))
+        if self.here.rows:
+            self.do(AppendDecode(on=self.batch, **self.passing))
+        self.fired("leave")
+
+    @precondition(lambda self: self.coming_back and len(self.here.rows) < self.most_rows)
+    @rule(data=data_, first=st.booleans())
+    def come_back(self, data: st.DataObject, first: bool) -> None:
+        """Let a row that left join again."""
+        name = data.draw(st.sampled_from(self.away))
+        self.join((name, self.batch) if first else (self.batch, name))
+        self.fired("come_back")
+
+    @property
+    def coming_back(self) -> bool:
+        """There is a row that left, and can join again."""
+        there = [name for name in self.away if name in self.run_.oracle.world]
+        return not self.over and "merge" in self.can and bool(there) and there == self.away
+
+    @precondition(lambda self: self.running and "filter" in self.can)
+    @rule(data=data_)
+    def retire(self, data: st.DataObject) -> None:
+        """Keep some rows, perhaps in another order, and decode on."""
+        self.do(Filter(rows=self.some_rows(data, len(self.here.rows), least=1), on=self.batch))
+        self.do(AppendDecode(on=self.batch, **self.passing))
+        self.fired("retire")
+
+    @precondition(lambda self: self.running and "retire" in self.used and "filter" in self.can)
+    @rule(data=data_, count=st.integers(1, 3))
+    def refill(self, data: st.DataObject, count: int) -> None:
+        """Let all rows retire, look at the empty batch, and fill it again: by padded prompts or by a merge."""
+        self.do(Filter(rows=(), on=self.batch))
+        self.do(LookAt(on=self.batch))
+        if "padding" in self.can and data.draw(st.booleans()):
+            plan = self.draw_padded(data, self.batch, count)
+            self.prefill_padded(data, self.batch, plan, bracket="bracket" in self.used, retire=False)
+        elif "padding" in self.can and data.draw(st.booleans()):
+            self.do(Prepare(right=(0,) * count, lengths=(1,) * count, on=self.batch))
+            self.do(AppendDecode(on=self.batch))
+        elif "merge" in self.can:
+            name = self.fresh("s")
+            self.do(MakeCache(as_=name))
+            self.do(AppendWindow(length=2, on=name))
+            self.join((self.batch, name))
+        self.fired("refill")
+
+    # Copies.
+
+    @precondition(
+        lambda self: (
+            self.running and "snapshot" in self.used and "clone" in self.can and len(self.run_.oracle.world) < _CROWD
+        )
+    )
+    @rule(count=st.integers(1, 4))
+    def snapshot(self, count: int) -> None:
+        """Clone the batch and let the clone go its own way."""
+        name = self.fresh("c")
+        self.do(Clone(as_=name, on=self.batch))
+        self.do(AppendWindow(length=count, on=name, **self.passing))
+        self.do(AppendDecode(on=self.batch, **self.passing))
+        self.do(AppendDecode(on=name, **self.passing))
+        self.fired("snapshot")
+
+    @precondition(lambda self: not self.over and "conversation" in self.used and "reset" in self.can)
+    @rule()
+    def new_conversation(self) -> None:
+        """Empty all rows."""
+        self.do(Reset(on=self.batch))
+        self.fired("new_conversation")
+
+
+__all__ = ["RowsProtocolMachine"]
