@@ -59,7 +59,7 @@ def merged(sources: Sequence[GroupContent]) -> GroupContent:
         raise RowError("a merge of nothing", "at least one source is needed", "ROWS-8")
     place = _place(sources)
     for source in sources:
-        source.geometry.refuse_padding("a merge")
+        source.geometry.refuse_unrest("a merge")
     policy = _policy([source.policy for source in sources])
     layout = _layout([source.layout for source in sources])
     if layout:

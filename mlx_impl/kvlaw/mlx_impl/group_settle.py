@@ -49,13 +49,13 @@ def settled(content: GroupContent, among: Iterable[int] | None = None) -> GroupC
 @clause("PREC-16", "PREC-18", "PREC-20")
 def settled_for_append(content: GroupContent, length: int) -> GroupContent:
     """Convert, outside a bracket, the due rows that get a real token in an append of ``length`` columns."""
-    if content.prefilling:
-        return content
     geometry = content.geometry
+    if content.prefilling or geometry.place.in_round:
+        return content
     return settled(content, [row for row in range(content.rows) if geometry.gets_real(row, length)])
 
 
-@clause("PREC-17", "PREC-18")
-def settled_for_trim(content: GroupContent) -> GroupContent:
-    """Convert all due rows outside a bracket."""
+@clause("PREC-17", "PREC-18", "ROUND-11")
+def settled_at_once(content: GroupContent) -> GroupContent:
+    """Convert all due rows outside a bracket: before a trim, and where a round begins or ends."""
     return content if content.prefilling else settled(content)

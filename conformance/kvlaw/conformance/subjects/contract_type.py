@@ -3,8 +3,8 @@
 ``append_decode(keys, values, *, window=, as_array=)`` and ``append_window(...)`` answer a read with ``keys``,
 ``values``, ``mask`` and ``attend(queries, *, scale=)``; the rest is optional: ``fetch_dense(keys, values)``,
 ``mask(length, *, phase=, window=, as_array=)``, ``trim(n, *, bypass=)``, ``can_trim(n)``, ``clone()``, ``reset()``,
-``state()``, and the numbers ``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``,
-``identity``, ``storage``. A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``,
+``state()``, ``begin_round()``, ``commit_round()`` and ``roll_back(keep)`` with ``in_round``, and the numbers
+``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``, ``identity``, ``storage``. A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``,
 ``max_append`` (None: unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds
 none); the ``keys`` and ``values`` of its reads may be such triples.
 
@@ -14,11 +14,12 @@ or by MLX's own attention where that is said to be what reads compute.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from attrs import evolve
 
 from kvlaw.conformance.interface import UNSHOWN, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import (
@@ -33,6 +34,7 @@ from kvlaw.conformance.subjects.array_adapter import (
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.observations import StateView
 
 CALLS = {
     "append_known": "known",
@@ -42,6 +44,7 @@ CALLS = {
     "state": "state",
     "fetch_dense": "dense",
     "mask": "mask",
+    "roll_back": "rounds",
 }
 """Optional method to the capability that it brings."""
 
@@ -123,6 +126,24 @@ class ContractAdapter(ArrayAdapter):
     def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
         """Build the next append's mask."""
         return cache.mask(length, phase=phase, **self._mask_arguments(window, array))
+
+    def begin_round(self, cache: Any) -> None:
+        """Open a round."""
+        cache.begin_round()
+
+    def commit_round(self, cache: Any) -> None:
+        """Keep the round."""
+        cache.commit_round()
+
+    def roll_back(self, cache: Any, keep: Sequence[int]) -> None:
+        """Take back all but the first positions of the round; one number is given as it is."""
+        cache.roll_back(keep[0] if len(keep) == 1 else list(keep))
+
+    def show(self, cache: Any) -> StateView:
+        """Show the state, and whether a round is open where that is said."""
+        view = super().show(cache)
+        said: Any = plain(cache, "in_round") if "rounds" in self.capabilities else None
+        return view if said is None else evolve(view, round="open" if said else "none")
 
     def trim(self, cache: Any, n: Any, bypass: bool) -> Any:
         """Drop the newest positions."""
