@@ -22,9 +22,11 @@ KVLAW := $(BIN)/kvlaw
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 OURS := builtin:mlx_impl.full builtin:mlx_impl.ring builtin:mlx_impl.affine_full builtin:mlx_impl.affine_ring \
-  builtin:mlx_impl.bf16_first_full builtin:mlx_impl.bf16_first_ring
+  builtin:mlx_impl.bf16_first_full builtin:mlx_impl.bf16_first_ring \
+  builtin:mlx_impl.full_rows builtin:mlx_impl.ring_rows builtin:mlx_impl.affine_full_rows builtin:mlx_impl.affine_ring_rows \
+  builtin:mlx_impl.bf16_first_full_rows builtin:mlx_impl.bf16_first_ring_rows
 THEIRS := builtin:mlx_lm.KVCache builtin:mlx_lm.RotatingKVCache builtin:mlx_lm.ConcatenateKVCache \
-  builtin:mlx_lm.QuantizedKVCache
+  builtin:mlx_lm.QuantizedKVCache builtin:mlx_lm.BatchKVCache builtin:mlx_lm.BatchRotatingKVCache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

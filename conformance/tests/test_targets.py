@@ -53,19 +53,28 @@ def visible(step: Step) -> Any:
 def test_every_builtin_opens_and_serves_its_kinds() -> None:
     kinds = {target: target_kinds(target) for target in known_targets()}
     assert kinds == {
-        "builtin:oracle": ("full", "ring"),
+        "builtin:oracle": ("full", "ring", "full_rows", "ring_rows"),
         "builtin:mlx_impl.full": ("full",),
         "builtin:mlx_impl.ring": ("ring",),
         "builtin:mlx_impl.affine_full": ("full",),
         "builtin:mlx_impl.affine_ring": ("ring",),
         "builtin:mlx_impl.bf16_first_full": ("full",),
         "builtin:mlx_impl.bf16_first_ring": ("ring",),
+        "builtin:mlx_impl.full_rows": ("full_rows",),
+        "builtin:mlx_impl.ring_rows": ("ring_rows",),
+        "builtin:mlx_impl.affine_full_rows": ("full_rows",),
+        "builtin:mlx_impl.affine_ring_rows": ("ring_rows",),
+        "builtin:mlx_impl.bf16_first_full_rows": ("full_rows",),
+        "builtin:mlx_impl.bf16_first_ring_rows": ("ring_rows",),
         "builtin:mlx_lm.KVCache": ("full",),
         "builtin:mlx_lm.RotatingKVCache": ("ring",),
         "builtin:mlx_lm.ConcatenateKVCache": ("full",),
         "builtin:mlx_lm.QuantizedKVCache": ("full",),
         "builtin:mlx_lm.KVCache+convert": ("full",),
         "builtin:mlx_lm.RotatingKVCache+convert": ("ring",),
+        "builtin:mlx_lm.BatchKVCache": ("full_rows",),
+        "builtin:mlx_lm.BatchRotatingKVCache": ("ring_rows",),
+        "builtin:mlx_lm.CacheList": ("full", "ring", "full_rows", "ring_rows"),
     }
     for target, serves in kinds.items():
         subject = open_target(target)

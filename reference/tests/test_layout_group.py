@@ -251,6 +251,8 @@ REFUSED: list[Case] = [
     (ready, lambda g: g.prepare(left=(1, 0)), "PAD-12"),
     (ready, lambda g: g.prepare(right=(1, 0)), "PAD-12"),
     (ready, lambda g: g.prepare(lengths=(1,), right=(1, 0)), "PAD-12"),
+    (ready, lambda g: g.mask(0, "window"), "ERR-4"),
+    (ready, lambda g: g.mask(2, "decode"), "ERR-4"),
     (ready, lambda g: g.trim(0), "TRIM-7"),
     (ready, lambda g: g.trim(-1), "ERR-5"),
     (ready, lambda g: g.extract(2), "ROWS-29"),

@@ -74,6 +74,7 @@ def check(**arguments: Any) -> None:
       array=numpy                        hand over NumPy arrays instead of MLX's
       clone=method|deepcopy|from_state   how a cache is copied; without it, by its method clone(), or not at all
       kind=full|ring                     which kind it is, where the signature doesn't tell
+      kind=full_rows|ring_rows           check the groups that its caches are merged into
       seconds=10                         the time limit of one call
 
     \b

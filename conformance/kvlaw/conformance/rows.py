@@ -48,7 +48,8 @@ class Rows:
             return tuple(origin for name in call.sources for origin in self._of(name, world))
         known = self._of(call.on, world) if isinstance(world.get(call.on), Group) else ()
         if isinstance(call, Filter):
-            return tuple(known[b] for b in call.rows if 0 <= b < len(known))
+            there = len(set(call.rows)) == len(call.rows) and all(0 <= b < len(known) for b in call.rows)
+            return tuple(known[b] for b in call.rows) if there else known  # else it is refused, and the rows stay
         if isinstance(call, Extract | HandBack):
             return known[call.row : call.row + 1] if call.row >= 0 else ()
         return known
@@ -64,7 +65,8 @@ class Rows:
     def judge(self, exchange: Exchange, thing: object, origins: Origins) -> Judged:
         """Compare the rows of one exchange, and keep what they showed."""
         expected, shown = exchange.expectation.rows, exchange.observation.rows
-        if not expected and not shown:
+        takes = isinstance(exchange.call, Extract | HandBack)  # its origin is the row taken, not the rows that stay
+        if not expected and (takes or not shown):
             return Judged()
         models = thing.rows if isinstance(thing, Group) else ()
         made = exchange.call.as_ if isinstance(exchange.call, Clone) else exchange.name

@@ -8,8 +8,9 @@
 * ``precision``: when a cache holds codes: never, always, or from a position on;
 * ``standing``, ``caches``: the state and the protocol that composes them; ``kinds``: the kinds; ``inputs`` and
   ``counts`` check what callers bring;
-* ``groups``: many rows in one object, composed of ``group_geometry``, ``group_masks``, ``group_planes``,
-  ``group_content``, ``group_settle`` and ``group_merge``;
+* ``groups``: many rows in one object, composed of the same parts for rows: ``group_geometry`` and ``group_plans``
+  (integers), ``group_planes``, ``group_masks``, ``group_settle`` (precision), ``group_content`` and ``group_merge``
+  (what each call makes of a group), ``group_standing`` and ``group_appends`` (questions and appends);
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models;
 * ``errors``: what is refused, naming the clause.

@@ -101,7 +101,7 @@ class Geometry(ABC):
 
     @abstractmethod
     def append_block(self, length: int, spared: int = 0) -> Plan:
-        """Plan an append of ``length`` >= 1 positions as one block; a ring spares ``spared`` columns that it may evict."""
+        """Plan an append of ``length`` >= 1 positions as one block that evicts ``spared`` columns less than it could."""
 
     @property
     def in_round(self) -> bool:

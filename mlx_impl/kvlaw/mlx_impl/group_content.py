@@ -10,7 +10,8 @@ import attrs
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.geometry import FullGeometry
 from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, Place, row_index, row_indices
-from kvlaw.mlx_impl.group_planes import Flags, lifted, rolled, row_columns, take_rows
+from kvlaw.mlx_impl.group_planes import lifted, place_in_part, rolled, take_rows
+from kvlaw.mlx_impl.group_plans import Flags, extract_plan, filter_plan
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.kinds import FullCache, RingCache
 from kvlaw.mlx_impl.planes import Planes
@@ -60,7 +61,7 @@ def filtered(content: GroupContent, asked: Sequence[object]) -> GroupContent:
         RowError: if a row is not there or named twice.
     """
     rows = row_indices(asked, content.rows)
-    geometry, first = content.geometry.filtered(rows)
+    geometry, first = filter_plan(content.geometry, rows)
     if not rows:
         return fresh(content.policy, geometry, prefilling=content.prefilling)
     planes, layout = content.planes, content.layout
@@ -152,12 +153,12 @@ def handed_back(content: GroupContent, asked: object) -> Cache:
 
 
 def _serial(content: GroupContent, row: int, policy: Precision) -> Cache:
-    place, ranges = content.geometry.extracted(row)
-    cache = serial_cache(place, policy)
+    plan = extract_plan(content.geometry, row, place_in_part(content.converted, row))
+    cache = serial_cache(plan.then, policy)
     planes, layout = None, None
-    if ranges and content.layout:
-        planes, layout = lifted(row_columns(content.planes, row, ranges)), content.layout.of_rows(1)
-    cache.hold(Content(place, planes, layout, content.converted[row], content.floors[row]))
+    if plan.pieces and content.planes is not None and content.layout:
+        planes, layout = lifted(content.planes, row, plan), content.layout.of_rows(1)
+    cache.hold(Content(plan.then, planes, layout, content.converted[row], content.floors[row]))
     return cache
 
 

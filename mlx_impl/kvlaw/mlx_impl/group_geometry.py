@@ -337,12 +337,6 @@ def joined(start: Place, offsets: tuple[int, ...], columns: int) -> GroupGeometr
     return GroupGeometry(RingGeometry(start.window, 0, total, columns, columns), offsets)
 
 
-@clause("ROWS-5")
-def lone(place: Place) -> GroupGeometry:
-    """Return a serial cache as a group of one row, everything as it lies."""
-    return GroupGeometry(place, (place.offset,))
-
-
 def empty(place: Place) -> Place:
     """Return where an empty cache of the same kind stands."""
     return FullGeometry() if isinstance(place, FullGeometry) else RingGeometry(place.window)

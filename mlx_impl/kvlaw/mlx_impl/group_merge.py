@@ -5,22 +5,16 @@ newest columns are aligned.  The sources are only read.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import DTypeError, RowError, ShapeError
 from kvlaw.mlx_impl.group_content import GroupContent
-from kvlaw.mlx_impl.group_geometry import GroupGeometry, Place, empty, joined, lone
-from kvlaw.mlx_impl.group_planes import (
-    Flags,
-    MixedPlanes,
-    RowColumns,
-    blank_codes,
-    blank_dense,
-    row_columns,
-)
-from kvlaw.mlx_impl.group_planes import joined as joined_planes
+from kvlaw.mlx_impl.group_geometry import GroupGeometry, Place
+from kvlaw.mlx_impl.group_planes import MixedPlanes, blank_codes, blank_dense, filled
+from kvlaw.mlx_impl.group_plans import MergePlan, beginning, lone, merge_plan
 from kvlaw.mlx_impl.group_settle import settled
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.planes import Planes
@@ -36,8 +30,7 @@ def content_of(cache: Cache) -> GroupContent:
         RowError: if it has sinks, or a batch of several rows.
     """
     content = cache.content
-    place = content.geometry
-    assert isinstance(place, Place)  # noqa: S101  # there is no third kind
+    place: Any = content.geometry  # one of the two kinds of place
     if place.pinned:
         raise RowError(f"{cache.identity} as a row", "rows have no sinks", "ROWS-7")
     if cache.batch > 1:
@@ -69,40 +62,34 @@ def merged(sources: Sequence[GroupContent]) -> GroupContent:
     if len(full) == 1 and full[0].rows == 1:
         result = attrs.evolve(full[0], policy=policy, prefilling=prefilling)
     else:
-        result = attrs.evolve(_laid_out(full, place, policy, layout), prefilling=prefilling)
+        result = _laid_out(full, place, policy, layout, prefilling)
     if not prefilling:
         return result
     from_outside = [not source.prefilling for source in full for _ in range(source.rows)]
     return settled(result, [row for row, outside in enumerate(from_outside) if outside])
 
 
-def _laid_out(sources: Sequence[GroupContent], place: Place, policy: Precision, layout: Layout | None) -> GroupContent:
-    rows = [_columns(source, row) for source in sources for row in range(source.rows)]
-    offsets = tuple(offset for source in sources for offset in source.geometry.offsets)
-    flags = tuple(flag for source in sources for flag in source.converted)
-    floors = tuple(floor for source in sources for floor in source.floors)
-    width = max((row.count for row in rows), default=0)
-    if not width or layout is None:
-        return GroupContent(policy, GroupGeometry(empty(place), offsets), None, None, flags, floors)
-    planes = _planes(rows, flags, width, layout, policy)
-    geometry = joined(place, offsets, width)
-    return GroupContent(policy, geometry, planes, layout.of_rows(len(rows)), flags, floors)
+def _laid_out(
+    sources: Sequence[GroupContent], start: Place, policy: Precision, layout: Layout | None, prefilling: bool
+) -> GroupContent:
+    plan = merge_plan(start, tuple([(source.geometry, source.converted) for source in sources]))
+    floors = tuple([floor for source in sources for floor in source.floors])
+    planes = None
+    if layout and plan.columns:
+        planes, layout = _planes(plan, sources, layout, policy), layout.of_rows(len(floors))
+    return GroupContent(policy, plan.then, planes, layout if planes else None, plan.flags, floors, prefilling)
 
 
-def _columns(source: GroupContent, row: int) -> RowColumns:
-    return row_columns(source.planes, row, source.geometry.columns_of(row))
-
-
-def _planes(rows: Sequence[RowColumns], flags: Flags, width: int, layout: Layout, policy: Precision) -> Planes:
+def _planes(plan: MergePlan, sources: Sequence[GroupContent], layout: Layout, policy: Precision) -> Planes:
     """Lay out the rows of each storage."""
-    dense = [row for row, coded in zip(rows, flags, strict=True) if not coded]
-    coded = [row for row, coded in zip(rows, flags, strict=True) if coded]
-    if not coded or policy.codes is None:
-        return joined_planes(blank_dense(layout, len(dense), width), dense)
-    codes = joined_planes(blank_codes(policy.codes, layout, len(coded), width), coded)
-    if not dense:
+    parts = [source.planes for source in sources]
+    if not plan.coded or policy.codes is None:
+        return filled(blank_dense(layout, plan.dense, plan.columns), plan.dense_pieces, parts)
+    codes = filled(blank_codes(policy.codes, layout, plan.coded, plan.columns), plan.coded_pieces, parts)
+    if not plan.dense:
         return codes
-    return MixedPlanes(flags, joined_planes(blank_dense(layout, len(dense), width), dense), codes)
+    dense = filled(blank_dense(layout, plan.dense, plan.columns), plan.dense_pieces, parts)
+    return MixedPlanes(plan.flags, dense, codes)
 
 
 def _place(sources: Sequence[GroupContent]) -> Place:
@@ -112,7 +99,7 @@ def _place(sources: Sequence[GroupContent]) -> Place:
         if other.geometry.window != first.window:
             asked = f"a merge of {_kind(first)} and {_kind(other.geometry)}"
             raise RowError(asked, "all must be of one kind", "ROWS-7")
-    return empty(first.place)
+    return beginning(first.window)
 
 
 def _kind(geometry: GroupGeometry) -> str:

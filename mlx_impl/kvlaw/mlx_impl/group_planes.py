@@ -19,7 +19,8 @@ from kvlaw.mlx_impl.codec import Codes, as_codes
 from kvlaw.mlx_impl.codes import AffinePlanes, AffineStore
 from kvlaw.mlx_impl.errors import ConfigError
 from kvlaw.mlx_impl.geometry import Index, Plan, columns_index
-from kvlaw.mlx_impl.group_geometry import Range, Roll
+from kvlaw.mlx_impl.group_geometry import Roll
+from kvlaw.mlx_impl.group_plans import ExtractPlan, Flags, Piece
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.masks import Lease, Mask
 from kvlaw.mlx_impl.planes import AXIS, DENSE_STORE, DensePlanes, Keys, Planes, Values
@@ -27,8 +28,6 @@ from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.spec.cite import clause
 
 Part = DensePlanes | AffinePlanes
-Flags = tuple[bool, ...]
-"""Per row: whether it holds codes."""
 
 SomePart = TypeVar("SomePart", DensePlanes, AffinePlanes)
 
@@ -213,10 +212,15 @@ def _take(part: AffinePlanes, rows: Sequence[int], first: int = 0) -> AffinePlan
 
 
 def _take(part: Part, rows: Sequence[int], first: int = 0) -> Part:
-    index = mx.array(list(rows), mx.int32)
+    index = _index(tuple(rows))
     if first:
         return each(part, lambda array: array[:, :, first:][index])
     return each(part, lambda array: array[index])
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _index(rows: tuple[int, ...]) -> mx.array:
+    return mx.array(rows, mx.int32)
 
 
 @clause("PREC-24", "PREC-9")
@@ -253,64 +257,44 @@ def _stacked(first: AffinePlanes, second: AffinePlanes, order: list[int]) -> Aff
 # -- rows that come and go -------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
-class RowColumns:
-    """Where the positions of one row lie: row ``place`` of a part, columns in temporal order; no part while empty."""
-
-    part: Part | None
-    place: int
-    ranges: tuple[Range, ...]
-
-    @property
-    def count(self) -> int:
-        """Return how many columns there are."""
-        return sum(stop - start for start, stop in self.ranges)
-
-
-def row_columns(planes: Planes | None, row: int, ranges: tuple[Range, ...]) -> RowColumns:
-    """Find the part that a row is in."""
-    if isinstance(planes, MixedPlanes):
-        coded, place = planes.sides.place(row)
-        return RowColumns(planes.coded if coded else planes.dense_part, place, ranges)
-    assert planes is None or isinstance(planes, Part)  # noqa: S101  # there is no third kind
-    return RowColumns(planes, row, ranges)
-
-
 @clause("ROWS-13")
-def lifted(row: RowColumns) -> Part:
+def lifted(planes: Planes, row: int, plan: ExtractPlan) -> Part:
     """Copy the columns of one row, in temporal order, so that they keep no other row alive."""
-    at = slice(row.place, row.place + 1)
-    assert row.part is not None  # noqa: S101  # a row that holds positions has planes
+    part = part_of(planes, row)
+    heads, columns = _arrays(part)[0].shape[1:3]
+    scattered = heads > 1 and plan.columns < columns  # the columns of one head do not adjoin those of the next
+    if len(plan.pieces) > 1:
+        return each(part, lambda array: mx.concatenate([array[at] for at in plan.pieces], AXIS))
+    at = plan.pieces[0]
+    if scattered:
+        return each(part, lambda array: mx.contiguous(array[at]))
+    return each(part, lambda array: mx.concatenate([array[:1, :, :0], array[at]], AXIS))  # else it would not be copied
 
-    def copy(array: mx.array) -> mx.array:
-        pieces = [array[at, :, start:stop] for start, stop in row.ranges]
-        if len(pieces) > 1:
-            return mx.concatenate(pieces, AXIS)
-        if scattered:
-            return mx.contiguous(pieces[0])
-        return mx.concatenate([array[:1, :, :0], *pieces], AXIS)  # what lies together would not be copied
 
-    heads, columns = _arrays(row.part)[0].shape[1:3]
-    scattered = heads > 1 and row.count < columns  # the columns of one head do not adjoin those of the next
-    return each(row.part, copy)
+def part_of(planes: Planes, row: int) -> Part:
+    """Return the part that a row is in."""
+    if isinstance(planes, MixedPlanes):
+        return planes.coded if planes.flags[row] else planes.dense_part
+    assert isinstance(planes, Part)  # noqa: S101  # there is no third kind
+    return planes
+
+
+def place_in_part(flags: Flags, row: int) -> int:
+    """Return which row of its part a row is."""
+    return flags[:row].count(flags[row])
 
 
 @clause("ROWS-6")
-def joined(blank: SomePart, rows: Sequence[RowColumns]) -> SomePart:
-    """Write rows of one storage into blank planes of as many rows, the newest column last."""
-    runs = _runs(rows)
-    columns = blank.columns
+def filled(blank: SomePart, pieces: Sequence[Piece], sources: Sequence[Planes | None]) -> SomePart:
+    """Write pieces of sources into blank planes of the same storage."""
     targets = _arrays(blank)
-    for first, count, run in runs:
-        assert run.part is not None  # noqa: S101  # a row that has columns has planes
-        sources = _arrays(run.part)
-        at = columns - run.count
-        for start, stop in run.ranges:
-            to = (slice(first, first + count), slice(None), slice(at, at + stop - start))
-            of = (slice(run.place, run.place + count), slice(None), slice(start, stop))
-            for target, source in zip(targets, sources, strict=True):
-                target[to] = source[of]
-            at += stop - start
+    for piece in pieces:
+        source = sources[piece.source]
+        if isinstance(source, MixedPlanes):
+            source = source.dense_part if isinstance(blank, DensePlanes) else source.coded
+        assert isinstance(source, Part)  # noqa: S101  # a row that has columns has planes
+        for target, array in zip(targets, _arrays(source), strict=True):
+            target[piece.to] = array[piece.of]
     return blank
 
 
@@ -331,25 +315,6 @@ def blank_codes(store: AffineStore, layout: Layout, rows: int, columns: int) -> 
         return words, mx.zeros(groups, layout.dtype), mx.zeros(groups, layout.dtype)
 
     return AffinePlanes(store, codes(layout.key_dim, codec.bits), codes(layout.value_dim, codec.value_bits))
-
-
-Run = tuple[int, int, RowColumns]
-"""The first row of a join, how many, and the first of the neighbours in one part whose columns lie alike."""
-
-
-def _runs(rows: Sequence[RowColumns]) -> list[Run]:
-    found: list[Run] = []
-    for at, row in enumerate(rows):
-        if not row.ranges:
-            continue
-        if found:
-            first, count, run = found[-1]
-            alike = row.part is run.part and row.ranges == run.ranges
-            if alike and first + count == at and run.place + count == row.place:
-                found[-1] = (first, count + 1, run)
-                continue
-        found.append((at, 1, row))
-    return found
 
 
 def _arrays(part: Part) -> tuple[mx.array, ...]:

@@ -143,7 +143,7 @@ class Group:
         self, left: tuple[int, ...] | None, lengths: tuple[int, ...] | None, right: tuple[int, ...] | None
     ) -> "Group":
         """Announce the padding of a prefill."""
-        count = next((len(given) for given in (left, lengths, right) if given is not None), 0)
+        count = next((len(given) for given in (left, lengths, right) if given is not None), len(self.rows))
         group = self if self.rows else evolve(Group.empty(self.layer, count), prefilling=self.prefilling)
         before = left or (0,) * count
         ends: tuple[int | None, ...] = lengths if lengths is not None and any(right or ()) else (None,) * count

@@ -179,7 +179,8 @@ class GroupStates:
         if context.verb in ("decode", "window", "known", "dense"):
             idle = bool(context.real) and not context.real[number]
             acts = ("PREC-18",) if context.bracket else ("PREC-26",) if idle else ("PREC-16", "PREC-26")
-        first = (*context.first, *(acts if model.layer.policy == "bf16_first" else ()))
+        never = tuple(c for c in acts if c in ("PREC-6", "PREC-24"))  # of codes from the first append on
+        first = (*context.first, *(acts if model.layer.policy == "bf16_first" else never))
         cited = (*first, *policy_clauses(model))
         return [
             Expected("storage", model.storage, cited),

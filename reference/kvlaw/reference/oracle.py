@@ -60,7 +60,7 @@ class Oracle:
         pinned = config.kind == "ring" and config.window is not None and config.sinks >= config.window >= 1
         policy = config.policy_problem is not None and config.ring_problem is None
         cited = ("RING-14", "ERR-6") if pinned else ("PREC-13", "ERR-6") if policy else ("ERR-6",)
-        cited += ("ROWS-7",) if config.is_rows and pins_sinks([config.layer]) else ()
+        cited += ("ROWS-7",) if config.is_rows and 0 < config.sinks < (config.window or 0) else ()
         accepted = self.profile == "core" and seen is not None and seen.outcome == "ok"
         if accepted and pinned:
             self.world["c0"] = self.acted = Model.empty(config.layer, lenient=True)

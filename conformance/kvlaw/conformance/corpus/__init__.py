@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, OpenList, Trim
+from kvlaw.spec.calls import Append, Call, FetchDense, MakeCache, MakeMask, OpenList, Prepare, Trim
 from kvlaw.spec.clauses import load_clauses
 from kvlaw.spec.config import POLICIES, Policy
 from kvlaw.spec.text_form import parse
@@ -30,6 +30,16 @@ _MADE_BY = {
     "trim": "trim",
     "dense": "dense",
     "list": "lists",
+    "cache": "rows",
+    "merge": "merge",
+    "extract": "extract",
+    "hand_back": "hand_back",
+    "filter": "filter",
+    "prepare": "padding",
+    "finalize": "padding",
+    "begin_prefill": "bracket",
+    "commit_prefill": "bracket",
+    "end_prefill": "bracket",
 }
 
 
@@ -69,6 +79,8 @@ def needed(trace: Trace) -> frozenset[str]:
     """List the capabilities without which a target cannot be asked a trace."""
     pinned = {"sinks"} if trace.config.sinks else set[str]()
     layers = [layer for call in trace.calls if isinstance(call, OpenList) for layer in call.layers]
+    layers += [call.layer for call in trace.calls if isinstance(call, MakeCache) and call.layer is not None]
+    pinned |= {"rows"} if trace.config.is_rows else set[str]()
     for layer in (trace.config, *layers):
         pinned |= set[str]() if layer.policy == "dense" else {"policy", layer.policy}
         pinned |= {"value_bits"} if layer.bits_of_values != layer.bits else set[str]()
@@ -92,6 +104,8 @@ def _needs_of(call: Call) -> set[str]:
         found |= {"as_array"} if call.array else set()
     if isinstance(call, Append | FetchDense) and call.verb == "dense":
         found.add("dense")
+    if isinstance(call, Prepare) and any(call.left or ()):
+        found.add("left_padding")
     if isinstance(call, OpenList) and any(layer.sinks for layer in call.layers):
         found.add("sinks")
     return found

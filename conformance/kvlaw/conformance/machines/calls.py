@@ -156,11 +156,14 @@ class CallRules(LockstepMachine):
         """Bring a cache to an allocation boundary; a ring far past it, where one that stores more must make room."""
         window, start = self.config.window, self.config.start
         near = (start - 1, start, start + 1) if isinstance(start, int) and start > 100 else ()
-        edges = (255, 256, 257, 512) if window is None else (257, 512, window + 257)
-        edge = data.draw(st.sampled_from((*edges, *near)))
+        edge = data.draw(st.sampled_from((*self.edges(window), *near)))
         if edge > self.model.offset:
             self.do(AppendWindow(length=edge - self.model.offset, unread=True))
             self.fired("far")
+
+    def edges(self, window: int | None) -> tuple[int, ...]:
+        """List the offsets around an allocation boundary."""
+        return (255, 256, 257, 512) if window is None else (257, 512, window + 257)
 
     @precondition(lambda self: not self.over and "dense" in self.used and "dense" in self.can)
     @rule(data=data_)

@@ -98,6 +98,10 @@ class RowsContractMachine(RowRules, CallRules):
         """List the serial caches that can be read."""
         return [name for name in super().caches() if self.legible(self.thing(name).layer)]
 
+    def edges(self, window: int | None) -> tuple[int, ...]:
+        """List the offsets around an allocation boundary; several rows go no further."""
+        return (255, 256, 257) if window is None else (257, window + 257)
+
     def resting(self) -> list[str]:
         """List the groups that have rows and no padding announced."""
         return [name for name in self.groups() if self.group(name).rows and not self.group(name).pends]

@@ -4,9 +4,11 @@
 ``values``, ``mask`` and ``attend(queries, *, scale=)``; the rest is optional: ``fetch_dense(keys, values)``,
 ``mask(length, *, phase=, window=, as_array=)``, ``trim(n, *, bypass=)``, ``can_trim(n)``, ``clone()``, ``reset()``,
 ``state()``, ``begin_round()``, ``commit_round()`` and ``roll_back(keep)`` with ``in_round``, and the numbers
-``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``, ``identity``, ``storage``. A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``,
-``max_append`` (None: unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds
-none); the ``keys`` and ``values`` of its reads may be such triples.
+``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``, ``identity``, ``storage``.
+
+A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``, ``max_append`` (None:
+unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds none); the ``keys``
+and ``values`` of its reads may be such triples.
 
 The bits of a known append are compared, query by query, with what each query gives alone (READ-13): by the optional
 ``attend_alone(queries, mask, *, scale=)`` of its read, for one query ``[B, H, 1, D]`` and a bool mask ``[B, 1, 1, S]``,

@@ -39,7 +39,7 @@ class DuckGroup:
 
     def __getattr__(self, name: str) -> Any:
         """Ask the group."""
-        if name == "cache":  # while a copy is being made
+        if name == "cache" or name.startswith("__"):  # while a copy is being made, which is one of both
             raise AttributeError(name)
         return getattr(self.cache, name)
 

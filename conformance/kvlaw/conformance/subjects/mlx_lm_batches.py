@@ -29,7 +29,7 @@ class Listed:
 
     def __getattr__(self, name: str) -> Any:
         """Ask the list, else its cache."""
-        if name == "list":  # while a copy is being made
+        if name == "list" or name.startswith("__"):  # while a copy is being made
             raise AttributeError(name)
         return getattr(self.list if name in dir(self.list) else self.list[0], name)
 

@@ -5,7 +5,8 @@ gets those fields of the configuration that its signature takes: ``kind``, ``win
 ``batch``, ``kv_heads``, ``head_dim``, ``value_dim``; a mapping such as ``window=max_size`` says by which parameter it
 takes a field. What it builds must have mlx-lm's duck type (``duck``) or the calls of our contract
 (``contract_type``): one instance is built to look. With ``array=numpy`` caches get NumPy arrays, and MLX is not
-imported.
+imported. With ``kind=full_rows`` or ``ring_rows`` the groups are checked that its caches are merged into
+(``duck_rows``).
 
 A factory that takes ``bits`` makes caches of codes (chapter 11 of the specification), and gets ``value_bits``,
 ``group`` and ``start`` if it takes them; a field that a policy leaves out is not passed. It is checked with dense
@@ -32,9 +33,10 @@ from kvlaw.conformance.subjects.array_adapter import ArrayAdapter, is_triple
 from kvlaw.conformance.subjects.arrays import Arrays, NumpyArrays
 from kvlaw.conformance.subjects.contract_type import ContractAdapter, is_contract_type
 from kvlaw.conformance.subjects.duck import DuckAdapter, is_duck
+from kvlaw.conformance.subjects.duck_rows import DuckRowsAdapter
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays, has_mlx
-from kvlaw.spec.config import POLICIES, SERIAL_KINDS, Config, Kind, LayerSpec, Policy
+from kvlaw.spec.config import KINDS, POLICIES, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind, LayerSpec, Policy
 
 POLICY = ("bits", "value_bits", "group", "start")
 FIELDS = ("kind", "window", "sinks", "dtype", "batch", "kv_heads", "head_dim", "value_dim", *POLICY)
@@ -230,7 +232,9 @@ def adapt(found: Any, text: str, options: Mapping[str, str], mapping: Mapping[st
 def _adapted(factory: Factory, options: Mapping[str, str]) -> Adapter:
     kinds, example = _examples(factory, options.get("kind"))
     made: ArrayAdapter
-    if is_contract_type(example):
+    if kinds[0] in ROW_KINDS:
+        made = _adapted_rows(factory, example, kinds[0], options.get("clone"))
+    elif is_contract_type(example):
         made = ContractAdapter(factory.arrays, factory, example)
     elif is_duck(example):
         made = DuckAdapter(factory.arrays, factory, example, options.get("clone"))
@@ -240,8 +244,18 @@ def _adapted(factory: Factory, options: Mapping[str, str]) -> Adapter:
             "append_decode and append_window; subclass kvlaw.conformance.interface.Adapter for another interface"
         )
     made.kinds, made.policies = kinds, factory.policies
-    made.capabilities |= {"sinks"} if factory.takes("sinks") and "ring" in kinds else set()
+    made.capabilities |= {"sinks"} if factory.takes("sinks") and not {"ring", "ring_rows"}.isdisjoint(kinds) else set()
     return _with_policy(made, factory)
+
+
+def _adapted_rows(factory: Factory, example: Any, kind: Kind, clone: str | None) -> ArrayAdapter:
+    """Adapt the groups that serial caches are merged into."""
+    if not is_duck(example) or not callable(getattr(example, "merge", None)):
+        raise TargetError(
+            f"py:{factory.text} makes a {type(example).__name__} without update_and_fetch and merge (mlx-lm's duck "
+            f"type), of which no {kind} come; subclass kvlaw.conformance.interface.Adapter for another interface"
+        )
+    return _built(factory.text, lambda: DuckRowsAdapter(factory.arrays, factory, example, clone))
 
 
 def _with_policy(made: ArrayAdapter, factory: Factory) -> ArrayAdapter:
@@ -272,19 +286,19 @@ def _hands_out_codes(made: ArrayAdapter, policy: Policy) -> bool:
 
 
 def _layer(kind: Kind, policy: Policy) -> LayerSpec:
-    """Give an example of a layer of a kind and a kind of policy."""
-    plain = LayerSpec(kind, 8 if kind == "ring" else None)
+    """Give an example of a layer of a kind and a kind of policy; for a group that of a row of it."""
+    plain = LayerSpec(kind, 8 if kind in WINDOWED else None).serial
     given = {"dense": {}, "affine": {"bits": 8}, "bf16_first": {"bits": 8, "start": 0}}
     return evolve(plain, **given[policy])
 
 
 def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], Any]:
     """Build one cache of each kind that is asked for, or of each that can be built."""
-    if asked is not None and asked not in SERIAL_KINDS:
-        raise TargetError(f"kind={asked}: the kinds are {', '.join(SERIAL_KINDS)}")
+    if asked is not None and asked not in KINDS:
+        raise TargetError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
     built: dict[Kind, Any] = {}
     errors: list[TargetError] = []
-    for kind in SERIAL_KINDS:
+    for kind in KINDS if asked in ROW_KINDS else SERIAL_KINDS:
         if asked in (None, kind):
             try:
                 built[kind] = _example(factory, _layer(kind, factory.policies[0]))
