@@ -101,7 +101,7 @@ class Geometry(ABC):
 
     @abstractmethod
     def append_block(self, length: int, spared: int = 0) -> Plan:
-        """Plan an append of ``length`` >= 1 positions as one block that evicts ``spared`` columns less than it could."""
+        """Plan an append of ``length`` >= 1 positions as one block that evicts ``spared`` columns fewer than it may."""
 
     @property
     def in_round(self) -> bool:

@@ -19,7 +19,7 @@ from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.counts import as_count, as_integer
 from kvlaw.mlx_impl.errors import ConfigError, RowError
 from kvlaw.mlx_impl.geometry import FullGeometry, RingGeometry
-<<<<<<< HEAD
+from kvlaw.mlx_impl.group_appends import GroupAppends
 from kvlaw.mlx_impl.group_content import (
     GroupContent,
     emptied,
@@ -30,22 +30,8 @@ from kvlaw.mlx_impl.group_content import (
     prepared,
     taken_back,
 )
-from kvlaw.mlx_impl.group_geometry import GroupPlan
-from kvlaw.mlx_impl.group_masks import group_block_mask, group_decode_mask
 from kvlaw.mlx_impl.group_merge import content_of, merged
-from kvlaw.mlx_impl.group_planes import MixedPlanes, begin, rolled
-from kvlaw.mlx_impl.group_settle import settled, settled_at_once, settled_for_append
-from kvlaw.mlx_impl.group_standing import GroupStanding
-from kvlaw.mlx_impl.inputs import Layout, admit
-from kvlaw.mlx_impl.masks import Lease, Mask, hand_out
-from kvlaw.mlx_impl.planes import Keys, Planes, Values
-from kvlaw.mlx_impl.plans import decode_plan, group_block_plan
-=======
-from kvlaw.mlx_impl.group_appends import GroupAppends
-from kvlaw.mlx_impl.group_content import GroupContent, emptied, extracted, filtered, finalized, handed_back, prepared
-from kvlaw.mlx_impl.group_merge import content_of, merged
-from kvlaw.mlx_impl.group_settle import settled, settled_for_trim
->>>>>>> main
+from kvlaw.mlx_impl.group_settle import settled, settled_at_once
 from kvlaw.mlx_impl.precision import Start, make_precision
 from kvlaw.spec.cite import clause
 
