@@ -96,7 +96,7 @@ def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Differe
     held = after.held[: len(expected.value)] if grows else after.held
     torn = next((what for _, column, what in after.torn if column < len(held)), None)
     if torn is not None:
-        codes = ("PREC-7",) if after.form == "affine" and "no token" in torn else ()
+        codes = ("ROUND-10", "PREC-7") if after.form == "affine" and "no token" in torn else ()
         return [Difference("torn", "keys and values of one token", torn, (*codes, *torn_nature(torn)))]
     if held == tuple(expected.value):
         return []

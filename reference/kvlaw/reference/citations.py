@@ -49,7 +49,8 @@ def _argument_clauses(window: int | None, argument: int | None) -> list[str]:
 
 def _round_clauses(before: Model, after: Model) -> list[str]:
     inside = ["ROUND-6", "ROUND-5"] if before.round is not None else []
-    return inside + (["ROUND-3", "ROUND-4"] if after.past.rolled else ["ROUND-1"] if after.past.rounds else [])
+    codes = ["ROUND-10"] if after.past.rounds and before.storage == "affine" else []
+    return inside + (["ROUND-3", "ROUND-4"] if after.past.rolled else ["ROUND-1"] if after.past.rounds else []) + codes
 
 
 def _past_clauses(after: Model) -> list[str]:

@@ -146,7 +146,9 @@ class GroupStates:
         shown += self._row_policy(model, number, context)
         if self.profile == "core":
             return tuple(shown)
-        held = (*context.first, *self._held(context), *(("PREC-7",) if model.storage == "affine" else ()), "ROWS-22")
+        codes = ("PREC-7",) if model.storage == "affine" else ()
+        codes += ("ROUND-10",) if codes and context.verb in ("commit_round", "roll_back") else ()
+        held = (*context.first, *self._held(context), *codes, "ROWS-22")
         slots = group.held(number)[: index_group.active(group.state) if group.layer.window is None else None]
         shown += [
             Expected("size", model.live, (*context.first, "POS-6", "ROWS-2")),

@@ -77,7 +77,8 @@ class Lists:
         return _gathered(Expectation(("refused",), cited), results)
 
     def _trim(self, target: Layers, call: Trim, seen: Seen) -> Result:
-        if self.judge.profile == "core" and type(call.n) is int:
+        rounds = any(model.round is not None for model in target.models)
+        if self.judge.profile == "core" and type(call.n) is int and not rounds:
             return self._judged(target, call, seen)
         if any(refusal(model, call, self.judge.config) for model in target.models):
             return self._refused(target, ("TRIM-13", "ERR-8"), ("TRIM-13", "TRIM-7"), seen)

@@ -20,7 +20,7 @@ class Rounds:
 
     states: States
 
-    @clause("ROUND-1", "ROUND-2", "ROUND-4", "ROUND-5", "ROUND-11", "ROUND-14", "ROUND-16")
+    @clause("ROUND-1", "ROUND-2", "ROUND-4", "ROUND-5", "ROUND-10", "ROUND-11", "ROUND-14", "ROUND-16")
     def done(self, model: Model, call: RoundCall) -> tuple[Expectation, Model]:
         """Carry out a call of a round that our design does not refuse."""
         if isinstance(call, BeginRound):
@@ -29,15 +29,16 @@ class Rounds:
             after, own = model.closed(model.appended_in_round), ("ROUND-1",)
         else:
             after, own = model.closed(call.keep[0]), ("ROUND-2", "ROUND-4")
-        expected = tuple(self._cited(e, own) for e in self.states.after(after, call))
+        codes = ("ROUND-10",) if after.storage == "affine" and not isinstance(call, BeginRound) else ()
+        expected = tuple(self._cited(e, own, codes) for e in self.states.after(after, call))
         return Expectation(charged=own, expected=expected), after
 
     @staticmethod
-    def _cited(expected: Expected, own: tuple[str, ...]) -> Expected:
+    def _cited(expected: Expected, own: tuple[str, ...], codes: tuple[str, ...]) -> Expected:
         first = {
             "storage": ("ROUND-11",),
             "floor": ("ROUND-11",),
-            "held": ("ROUND-14", *own),
+            "held": ("ROUND-14", *own, *codes),
             "columns": ("ROUND-14", "ROUND-15"),
             "write_index": ("ROUND-14",),
             "round": ("ROUND-16",),

@@ -16,7 +16,7 @@ or by MLX's own attention where that is said to be what reads compute.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +26,6 @@ from attrs import evolve
 from kvlaw.conformance.interface import UNSHOWN, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import (
     WORDS,
-    ArrayAdapter,
     attribute,
     has,
     is_triple,
@@ -34,6 +33,7 @@ from kvlaw.conformance.subjects.array_adapter import (
     shown,
 )
 from kvlaw.conformance.subjects.arrays import Arrays
+from kvlaw.conformance.subjects.round_calls import RoundCalls, takes_rounds
 from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.observations import StateView
@@ -46,7 +46,6 @@ CALLS = {
     "state": "state",
     "fetch_dense": "dense",
     "mask": "mask",
-    "roll_back": "rounds",
 }
 """Optional method to the capability that it brings."""
 
@@ -65,7 +64,7 @@ def takes(function: Any, name: str) -> bool:
     return name in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
 
-class ContractAdapter(ArrayAdapter):
+class ContractAdapter(RoundCalls):
     """Asks a cache by the calls of our contract."""
 
     def __init__(self, arrays: Arrays, make: Callable[[LayerSpec, Config], Any], example: Any) -> None:
@@ -75,7 +74,7 @@ class ContractAdapter(ArrayAdapter):
         self.takes_array = takes(example.append_window, "as_array")
         self.shows = shown(example, *self.readable(example), *WORDS, "columns")
         able = {brings for method, brings in CALLS.items() if callable(getattr(example, method, None))}
-        able |= {"phases", "attend", "mask"} | self.shows
+        able |= {"phases", "attend", "mask"} | self.shows | ({"rounds"} if takes_rounds(example) else set())
         able |= {"window_argument"} if self.takes_window else set()
         able |= {"as_array"} if self.takes_array else set()
         if "trim" in able:
@@ -129,23 +128,9 @@ class ContractAdapter(ArrayAdapter):
         """Build the next append's mask."""
         return cache.mask(length, phase=phase, **self._mask_arguments(window, array))
 
-    def begin_round(self, cache: Any) -> None:
-        """Open a round."""
-        cache.begin_round()
-
-    def commit_round(self, cache: Any) -> None:
-        """Keep the round."""
-        cache.commit_round()
-
-    def roll_back(self, cache: Any, keep: Sequence[int]) -> None:
-        """Take back all but the first positions of the round; one number is given as it is."""
-        cache.roll_back(keep[0] if len(keep) == 1 else list(keep))
-
     def show(self, cache: Any) -> StateView:
         """Show the state, and whether a round is open where that is said."""
-        view = super().show(cache)
-        said: Any = plain(cache, "in_round") if "rounds" in self.capabilities else None
-        return view if said is None else evolve(view, round="open" if said else "none")
+        return evolve(super().show(cache), round=self.round_of(cache))
 
     def trim(self, cache: Any, n: Any, bypass: bool) -> Any:
         """Drop the newest positions."""
