@@ -5,6 +5,7 @@ a release that mends one turns its line red. The report (B12, ...) is that of ``
 """
 
 from functools import cache
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -96,12 +97,17 @@ def test_a_round_that_fills_the_window_is_not_taken_back(report: str) -> None:
 def test_what_was_rejected_stays_in_a_ring_that_is_full() -> None:
     """B12 as its runtime goes on: the trim is not looked at, and the next token sees what was rejected."""
     ring = RotatingKVCache(8)
-    stamp = lambda *ids: mx.broadcast_to(mx.array(ids, mx.float32)[None, None, :, None], (1, 1, len(ids), 4))  # noqa: E731
-    ring.update_and_fetch(stamp(1, 2, 3, 4, 5, 6), stamp(1, 2, 3, 4, 5, 6))
-    ring.update_and_fetch(stamp(7, 8, 9, 10), stamp(7, 8, 9, 10))
+    ring.update_and_fetch(*stamped(1, 2, 3, 4, 5, 6))
+    ring.update_and_fetch(*stamped(7, 8, 9, 10))
     assert trim_prompt_cache([ring], 2) == 0
-    keys, _ = ring.update_and_fetch(stamp(11), stamp(11))
+    keys: Any = ring.update_and_fetch(*stamped(11))[0]
     assert {9, 10} <= set(keys[0, 0, :, 0].tolist())
+
+
+def stamped(*ids: int) -> tuple[mx.array, mx.array]:
+    """Make keys and values of token ids."""
+    plane = mx.broadcast_to(mx.array(ids, mx.float32)[None, None, :, None], (1, 1, len(ids), 4))
+    return plane, plane
 
 
 def test_a_stale_count_of_drafts_grows_the_cache() -> None:
