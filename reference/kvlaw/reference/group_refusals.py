@@ -101,7 +101,9 @@ def _round_refusal(group: Group, call: Call) -> tuple[str, ...]:
         return ()
     fits = len(call.keep) in (1, len(group.rows))
     appended = [row.appended_in_round for row in group.rows]
-    within = fits and all(0 <= keep <= most for keep, most in zip(keeps_of(group, call), appended, strict=True))
+    keeps = keeps_of(group, call) if group.rows else call.keep
+    appended = appended or [0] * len(keeps)  # nothing is appended to a group without rows
+    within = fits and all(0 <= keep <= most for keep, most in zip(keeps, appended, strict=True))
     return () if within else ("ROUND-7", "ROUND-13")
 
 
