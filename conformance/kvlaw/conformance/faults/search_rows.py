@@ -168,7 +168,7 @@ class _Walk:
             (12, lambda: self._merge(sources, made)),
             (6, lambda: MakeCache(as_=made)),
             (3, lambda: MakeCache(layer=self._other(), as_=made)),
-            (7, lambda: Extract(row=row if not self._rarely() else row + 1, as_=made, on=name)),
+            (7, lambda: Extract(row=row if not self._rarely() else row + self.rng.choice((1, 3)), as_=made, on=name)),
             (5, lambda: HandBack(row=row, as_=made, on=name)),
             (3, lambda: Clone(as_=made, on=name)),
             (2, lambda: TakeState(as_=made, on=name)),
