@@ -14,7 +14,17 @@ import numpy.typing as npt
 from attrs import define, evolve, field
 
 from kvlaw.conformance.adapter_groups import GroupCalls
-from kvlaw.conformance.adapter_world import Giver, HeldArrays, HeldGroup, HeldList, HeldRead, phase_of
+from kvlaw.conformance.adapter_world import (
+    Giver,
+    HeldArrays,
+    HeldGroup,
+    HeldList,
+    HeldRead,
+    is_of_round,
+    phase_of,
+    take_round,
+    take_round_of_layers,
+)
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
@@ -205,6 +215,8 @@ class AdapterSubject:
             return Observation(arrays=self.views.arrays(held.arrays) if look else None, state=self._state(cache, look))
         if isinstance(call, Reset):
             self.adapter.reset(cache)
+        elif is_of_round(call):
+            take_round(self.adapter, cache, call)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a cache cannot be asked to {call.verb}")
         return Observation(state=self._state(cache, look))
@@ -297,6 +309,8 @@ class AdapterSubject:
         elif isinstance(call, Reset):
             for cache in caches:
                 self.adapter.reset(cache)
+        elif is_of_round(call):
+            take_round_of_layers(self.adapter, caches, call)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a list of layers cannot be asked to {call.verb}")
         return self._layers(caches, look)
@@ -338,6 +352,7 @@ _VERBS = {
     "begin_prefill": "bracket",
     "commit_prefill": "bracket",
     "end_prefill": "bracket",
+    **dict.fromkeys(("begin_round", "commit_round", "roll_back"), "rounds"),
     "known": "known",
     "dense": "dense",
     "mask": "mask",

@@ -4,15 +4,17 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from kvlaw.conformance.adapter_world import Giver, HeldArrays, HeldGroup, HeldList, HeldRead, phase_of
+from kvlaw.conformance.adapter_world import Giver, HeldArrays, HeldGroup, HeldList, HeldRead, phase_of, take_round
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.views import Views, count, pair, row_of_mask
 from kvlaw.spec.calls import (
     Append,
     BeginPrefill,
+    BeginRound,
     Call,
     Clone,
     CommitPrefill,
+    CommitRound,
     EndPrefill,
     Extract,
     FetchDense,
@@ -24,6 +26,7 @@ from kvlaw.spec.calls import (
     Merge,
     Prepare,
     Reset,
+    RollBack,
     TakeState,
     Trim,
 )
@@ -97,6 +100,8 @@ class GroupCalls:
                 self.adapter.end_prefill(group)
             case Reset():
                 self.adapter.reset(group)
+            case BeginRound() | CommitRound() | RollBack():
+                take_round(self.adapter, group, call)
             case LookAt():
                 pass
             case _:

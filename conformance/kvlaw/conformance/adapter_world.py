@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from kvlaw.conformance.interface import Adapter
+from kvlaw.conformance.interface import Adapter, UnsupportedError
 from kvlaw.conformance.stamps import spoil
-from kvlaw.spec.calls import Append, AppendName, FetchDense
+from kvlaw.spec.calls import Append, AppendName, BeginRound, Call, CommitRound, FetchDense, RollBack
 from kvlaw.spec.observations import Payload
 
 
@@ -65,6 +65,37 @@ class Giver:
         if self.adapter.config.poison:
             self.adapter.poison(keys)
             self.adapter.poison(values)
+
+
+def is_of_round(call: Call) -> bool:
+    """Say whether a call begins or ends a round."""
+    return isinstance(call, BeginRound | CommitRound | RollBack)
+
+
+def take_round(adapter: Adapter, cache: Any, call: Call) -> None:
+    """Begin or end a round of a cache or of a group."""
+    match call:
+        case BeginRound():
+            adapter.begin_round(cache)
+        case CommitRound():
+            adapter.commit_round(cache)
+        case RollBack():
+            adapter.roll_back(cache, call.keep)
+        case _:
+            raise UnsupportedError(f"{call.verb} is no call of a round")
+
+
+def take_round_of_layers(adapter: Adapter, caches: list[Any], call: Call) -> None:
+    """Begin or end a round of all layers of a list."""
+    match call:
+        case BeginRound():
+            adapter.begin_round_layers(caches)
+        case CommitRound():
+            adapter.commit_round_layers(caches)
+        case RollBack():
+            adapter.roll_back_layers(caches, call.keep)
+        case _:
+            raise UnsupportedError(f"{call.verb} is no call of a round")
 
 
 def phase_of(call: Append) -> AppendName:

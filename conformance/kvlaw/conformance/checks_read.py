@@ -37,7 +37,7 @@ def _codes_nature(ids: tuple[int, ...], shown: Shown, sight: Sight) -> tuple[str
         return ()
     after = shown.after
     sound = after is not None and after.held is not None and set(sight.required) <= set(after.held) and not after.torn
-    return ("READ-10", "PREC-7") if sound else ("PREC-7", "READ-10")
+    return ("READ-10", "PREC-7") if sound else ("ROUND-10", "PREC-7", "READ-10")
 
 
 def _seen_torn(read: ReadRecord) -> str | None:

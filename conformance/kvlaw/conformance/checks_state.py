@@ -96,7 +96,7 @@ def _held(expected: Expected, shown: Shown, model: Model | None) -> list[Differe
     held = after.held[: len(expected.value)] if grows else after.held
     torn = next((what for _, column, what in after.torn if column < len(held)), None)
     if torn is not None:
-        codes = ("PREC-7",) if after.form == "affine" and "no token" in torn else ()
+        codes = ("ROUND-10", "PREC-7") if after.form == "affine" and "no token" in torn else ()
         return [Difference("torn", "keys and values of one token", torn, (*codes, *torn_nature(torn)))]
     if held == tuple(expected.value):
         return []
@@ -120,6 +120,7 @@ def _handed(_expected: Expected, shown: Shown, _model: Model | None) -> list[Dif
 
 STATE_CHECKS: dict[str, Check] = {
     "rows": _number("rows"),
+    "round": _number("round"),
     "offset": _number("offset"),
     "size": _number("size"),
     "columns": _number("columns"),

@@ -147,6 +147,7 @@ class Decoder:
             floor=view.floor,
             max_append=view.max_append,
             rows=view.rows,
+            round=view.round,
         )
         if view.keys is None or view.values is None:
             return evolve(record, held=()) if view.columns == 0 else record

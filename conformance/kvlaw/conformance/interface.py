@@ -142,6 +142,20 @@ class Adapter:
         """Show the state; leave out what cannot be shown."""
         return StateView()
 
+    # Rounds, of a cache or of a group.
+
+    def begin_round(self, cache: Any) -> None:
+        """Open a round: what is appended from here on can be taken back."""
+        raise UnsupportedError
+
+    def commit_round(self, cache: Any) -> None:
+        """Close the round and keep all of it."""
+        raise UnsupportedError
+
+    def roll_back(self, cache: Any, keep: Sequence[int]) -> None:
+        """Close the round and keep its first ``keep`` positions: one number, or one per row."""
+        raise UnsupportedError
+
     # A group of rows. ``append``, ``mask``, ``trim``, ``clone``, ``state``, ``reset`` and ``show`` are asked of it too.
 
     def build_rows(self, layer: LayerSpec, rows: int) -> Any:
@@ -210,6 +224,18 @@ class Adapter:
     def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
         """Say whether every layer can trim n (None: not said)."""
         return None
+
+    def begin_round_layers(self, caches: list[Any]) -> None:
+        """Open a round of every layer, or of none."""
+        raise UnsupportedError
+
+    def commit_round_layers(self, caches: list[Any]) -> None:
+        """Close the round of every layer and keep all of it."""
+        raise UnsupportedError
+
+    def roll_back_layers(self, caches: list[Any], keep: Sequence[int]) -> None:
+        """Close the round of every layer and keep its first ``keep`` positions, or refuse and change none."""
+        raise UnsupportedError
 
     def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
         """Say how many positions make a layer due, one fewer making none (None: not said)."""

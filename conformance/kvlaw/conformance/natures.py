@@ -50,6 +50,8 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
     past = model.past
     if model.lenient:
         yield "RING-14"
+    if extra & past.dropped and past.rolled:
+        yield "ROUND-3"
     if extra & past.dropped:
         yield from ("OWN-7", "TRIM-8") if past.reset and not past.trimmed else ("TRIM-8",)
     if missing and missing <= past.unread:
@@ -59,6 +61,8 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
     if extra - past.dropped - past.padding - set(model.row.tokens) - {0}:
         yield from ("ROWS-15",) if past.lent else ()
         yield from ("ROWS-16", "ROWS-1", "OWN-3") if past.filtered else ("ROWS-1", "OWN-3")
+    if past.rolled and any(token < max(past.dropped, default=0) for token in missing):
+        yield "ROUND-4"
     if missing & _before_a_trim(model):
         yield from ("TRIM-1", "TRIM-2")
 

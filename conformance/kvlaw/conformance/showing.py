@@ -33,6 +33,7 @@ from kvlaw.spec.calls import (
     MakeMask,
     Prepare,
     Reset,
+    RollBack,
     Trim,
 )
 from kvlaw.spec.observations import Bits, MaskView, Observation, ReadView, StateView
@@ -90,8 +91,9 @@ class Showing:
             return Shown(observation, nonsense=str(error))
         if exchange.row is not None:
             own = frozenset(exchange.row.row.tokens)
-            read = read and of_padding(read, exchange.row.past.padding)
-            dense = dense and own_columns(dense, exchange.row.past.padding)
+            dead = exchange.row.past.padding | exchange.row.past.turned
+            read = read and of_padding(read, dead)
+            dense = dense and own_columns(dense, dead)
             after = after and own_state(after, own)
         if read is not None:
             self._compute(exchange, read)
@@ -134,7 +136,9 @@ class Showing:
         call, name = exchange.call, exchange.name
         if isinstance(call, MakeMask) and exchange.observation.mask is not None:
             self.foretold[name] = (call, exchange.observation.mask)
-        if call is None or not (call.appends or isinstance(call, Trim | Reset | Filter | Prepare | Finalize)):
+        if call is None or not (
+            call.appends or isinstance(call, Trim | Reset | Filter | Prepare | Finalize | RollBack)
+        ):
             return None
         made, mask = self.foretold.pop(name, (None, None))
         if made is None or mask is None or not isinstance(call, AppendDecode | AppendWindow) or read is None:

@@ -196,6 +196,43 @@ class Cache(Standing):
         self._planes, self._geometry, self._layout = planes, then, layout
         return count
 
+    # -- rounds -------------------------------------------------------------------------------------------------------
+
+    @clause("ROUND-7", "ROUND-16")
+    def begin_round(self) -> None:
+        """Open a round: what is appended from here on can be taken back.
+
+        Raises:
+            RoundError: if one is open.
+        """
+        self._geometry = self._geometry.begun()
+
+    @clause("ROUND-1", "ROUND-11")
+    def commit_round(self) -> None:
+        """Close the round and keep all of it; a cache that is due is converted then.
+
+        Raises:
+            RoundError: if no round is open.
+        """
+        self.roll_back(self._geometry.appended)
+
+    @clause("ROUND-2", "ROUND-4", "ROUND-10", "ROUND-11", "ROUND-14")
+    def roll_back(self, keep: int) -> None:
+        """Close the round and keep its first ``keep`` positions; a cache that is due is converted then.
+
+        Kept columns stay as they were written.  A ring of which no column is left forgets shapes and dtype as well.
+
+        Raises:
+            RoundError: if no round is open, or ``keep`` is not from 0 to what was appended in it.
+        """
+        geometry = self._geometry
+        then = geometry.taken_back(geometry.tail(keep))
+        planes, layout = self._planes, self._layout
+        if planes is not None and then.columns < self.columns:
+            planes, layout = (planes.first(then.columns), layout) if then.columns else (None, None)
+        self._planes, self._geometry, self._layout = planes, then, layout
+        self.settle()
+
     @clause("PREC-1", "PREC-4", "PREC-8")
     def settle(self) -> bool:
         """Convert it if it is due, and say whether it was; what it held is freed unless a read still needs it."""

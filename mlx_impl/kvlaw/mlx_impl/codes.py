@@ -14,7 +14,7 @@ from kvlaw.mlx_impl.geometry import Index, Plan, columns_index
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.kernels import Coded, KernelSet
 from kvlaw.mlx_impl.masks import Lease, Mask, meaning_of
-from kvlaw.mlx_impl.planes import DensePlanes, Keys, Values, moved
+from kvlaw.mlx_impl.planes import DensePlanes, Keys, Values, moved, taken
 from kvlaw.spec.cite import clause
 
 
@@ -81,6 +81,11 @@ class AffinePlanes:
         """Take a range of columns."""
         return AffinePlanes(self.store, _each(self.keys, index), _each(self.values, index))
 
+    def fetched(self, plan: Plan) -> "AffinePlanes":
+        """Take the columns that ``plan`` fetches."""
+        sides = ([taken(part, plan) for part in codes] for codes in (self.keys, self.values))
+        return AffinePlanes(self.store, *(as_codes(side) for side in sides))
+
     def first(self, columns: int) -> "AffinePlanes":
         """Take the first ``columns`` columns."""
         return self.at(columns_index(0, columns))
@@ -120,7 +125,7 @@ def _carry_out(
 ) -> tuple[AffinePlanes, AffinePlanes]:
     moved_keys = _move(old_keys, plan, store.codec.encode_keys(keys))
     held = AffinePlanes(store, moved_keys, _move(old_values, plan, store.codec.encode_values(values)))
-    return held, held if plan.fetch is None else held.at(plan.fetch)
+    return held, held if plan.fetch is None else held.fetched(plan)
 
 
 def _move(old: Codes | None, plan: Plan, new: Codes) -> Codes:

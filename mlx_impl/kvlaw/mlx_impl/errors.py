@@ -54,5 +54,9 @@ class RowError(CacheError):
     """Refuse rows that a group does not have, or that cannot be one group."""
 
 
+class RoundError(CacheError):
+    """Refuse a round that cannot begin or end so, and what is not possible while one is open."""
+
+
 class PaddingError(CacheError):
     """Refuse padding that cannot be, and what is not possible while padding is announced."""

@@ -14,7 +14,8 @@ from abc import ABC, abstractmethod
 
 import attrs
 
-from kvlaw.mlx_impl.errors import TrimError, WindowError
+from kvlaw.mlx_impl.counts import as_integer
+from kvlaw.mlx_impl.errors import RoundError, TrimError, WindowError
 from kvlaw.spec.cite import clause
 
 STEP = 256
@@ -30,7 +31,8 @@ ALL = slice(None)
 class Plan:
     """One append: either ``write`` in place, or lay out ``front``, the new columns, ``back`` and ``spare`` zeros.
 
-    ``fetch`` is the range that a read of this append fetches, None for all columns; ``then`` is the geometry after it.
+    ``fetch`` is the range that a read of this append fetches, None for all columns, ``pins`` another that it fetches
+    before that; ``then`` is the geometry after it.
     """
 
     then: "Geometry"
@@ -39,17 +41,20 @@ class Plan:
     back: tuple[Index, ...] = ()
     spare: int = 0
     fetch: Index | None = None
+    pins: Index | None = None
 
 
 class Geometry(ABC):
     """What every kind has: ``offset`` positions appended, ``columns`` allocated, ``write_index`` the next to write.
 
-    Columns before ``active`` count, the rest is spare.  What is not abstract holds for a cache that evicts nothing.
+    Columns before ``active`` count, the rest is spare.  ``start`` is the offset at which the open round began, None if
+    none is open.  What is not abstract holds for a cache that evicts nothing.
     """
 
     offset: int
     columns: int
     write_index: int
+    start: int | None
 
     @property
     def size(self) -> int:
@@ -95,8 +100,61 @@ class Geometry(ABC):
         """Plan an append of one position, in place."""
 
     @abstractmethod
-    def append_block(self, length: int) -> Plan:
-        """Plan an append of ``length`` >= 1 positions as one block."""
+    def append_block(self, length: int, spared: int = 0) -> Plan:
+        """Plan an append of ``length`` >= 1 positions as one block that evicts ``spared`` columns fewer than it may."""
+
+    @property
+    def in_round(self) -> bool:
+        """Say whether a round is open."""
+        return self.start is not None
+
+    @property
+    def appended(self) -> int:
+        """Return how many positions were appended in the open round."""
+        return 0 if self.start is None else self.offset - self.start
+
+    @clause("ROUND-7", "ROUND-16")
+    def begun(self) -> "Geometry":
+        """Open a round.
+
+        Raises:
+            RoundError: if one is open.
+        """
+        if self.start is not None:
+            raise RoundError("a round in a round", f"one is open since position {self.start}", "ROUND-7")
+        return self.at_start(self.offset)
+
+    @clause("ROUND-7")
+    def tail(self, keep: object) -> int:
+        """Return how many positions a roll back that keeps ``keep`` takes back.
+
+        Raises:
+            RoundError: if no round is open, or ``keep`` is not from 0 to what was appended in it.
+        """
+        if self.start is None:
+            raise RoundError("an end of a round", "no round is open", "ROUND-7")
+        kept = as_integer(keep)
+        if kept is None or not 0 <= kept <= self.appended:
+            raise RoundError(f"a roll back that keeps {keep!r}", f"0 to {self.appended} can be kept", "ROUND-7")
+        return self.appended - kept
+
+    @abstractmethod
+    def at_start(self, start: int | None) -> "Geometry":
+        """Return the same place in a round that began at ``start``, or in none."""
+
+    @abstractmethod
+    def taken_back(self, count: int) -> "Geometry":
+        """Close the round and take back its newest ``count`` positions; columns beyond are cut off."""
+
+    @clause("ROUND-9")
+    def refuse_round(self, asked: str) -> None:
+        """Refuse what cannot be done in a round.
+
+        Raises:
+            RoundError: if one is open.
+        """
+        if self.start is not None:
+            raise RoundError(f"{asked} in a round", "commit it or roll it back first", "ROUND-9")
 
     @abstractmethod
     def can_trim(self, count: int) -> bool:
@@ -125,6 +183,7 @@ class FullGeometry(Geometry):
 
     offset: int = 0
     columns: int = 0
+    start: int | None = None
 
     @property
     def write_index(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # derived: never assigned
@@ -136,23 +195,34 @@ class FullGeometry(Geometry):
         return self.append_block(1)
 
     @clause("GROW-1", "GROW-3")
-    def append_block(self, length: int) -> Plan:
+    def append_block(self, length: int, spared: int = 0) -> Plan:
         """Write behind the offset; beyond the allocation, grow to the next multiple of ``STEP`` first."""
         end = self.offset + length
         if end <= self.columns:
-            then = FullGeometry(end, self.columns)
+            then = FullGeometry(end, self.columns, self.start)
             return Plan(then, write=columns_index(self.offset, end), fetch=_prefix(end, self.columns))
         columns = -(-end // STEP) * STEP
         front = _ranges((0, self.offset))  # stale columns beyond the offset are cut
-        return Plan(FullGeometry(end, columns), front=front, spare=columns - end, fetch=_prefix(end, columns))
+        then = FullGeometry(end, columns, self.start)
+        return Plan(then, front=front, spare=columns - end, fetch=_prefix(end, columns))
 
     @clause("TRIM-1", "TRIM-6")
     def can_trim(self, count: int) -> bool:
-        """Say whether at least ``count`` positions are held."""
-        return 0 <= count <= self.offset
+        """Say whether at least ``count`` positions are held, outside a round."""
+        return self.start is None and 0 <= count <= self.offset
+
+    def at_start(self, start: int | None) -> "FullGeometry":
+        """Return the same place in another round, or in none."""
+        return FullGeometry(self.offset, self.columns, start)
+
+    @clause("ROUND-14")
+    def taken_back(self, count: int) -> "FullGeometry":
+        """Lower the offset; the columns stay."""
+        return FullGeometry(self.offset - count, self.columns)
 
     def trim(self, count: int) -> "FullGeometry":
         """Lower the offset; the columns stay."""
+        self.refuse_round(f"a trim of {count}")
         if not self.can_trim(count):
             possible = f"a growing cache of offset {self.offset} can drop 0 to {self.offset}"
             raise TrimError(f"trim of {count}", possible, "TRIM-6", "TRIM-7")
@@ -178,6 +248,7 @@ class RingGeometry(Geometry):
     write_index: int = 0
     rotated: bool = False
     block: int = 0
+    start: int | None = None
 
     @property
     def size(self) -> int:
@@ -202,11 +273,11 @@ class RingGeometry(Geometry):
 
     @property
     def decode_oldest(self) -> int:
-        """Return, on a full ring, the column after the one that the decode writes (W means 0).
+        """Return, on a full ring, the column after the one that the decode writes (W means 0); in a round the first.
 
         Only narrower masks ask, and a ring with sinks has none.
         """
-        if self.active < self.window:
+        if self.active < self.window or self.start is not None:
             return 0
         return (0 if self.write_index >= self.window else self.write_index) + 1
 
@@ -227,7 +298,12 @@ class RingGeometry(Geometry):
 
     @clause("RING-2", "RING-3", "RING-6", "RING-7", "RING-9")
     def append_in_place(self) -> Plan:
-        """Plan, in this order: grow, drop the overshoot of a window, or write in place, wrapping first."""
+        """Plan, in this order: grow, drop the overshoot of a window, or write in place, wrapping first.
+
+        In a round a decode is a block too.
+        """
+        if self.start is not None:
+            return self.append_block(1)
         if self.write_index == self.columns < self.window:
             return self._grow(min(STEP, self.window - self.columns))
         if self.columns > self.window:
@@ -248,13 +324,21 @@ class RingGeometry(Geometry):
         then = self._after(1, self.window, self.sinks + 1, rotated=True)
         return Plan(then, front=_ranges((0, self.sinks)), back=_ranges((oldest + 1, self.columns)))
 
-    @clause("RING-4", "RING-5", "RING-9", "RING-15")
-    def append_block(self, length: int) -> Plan:
-        """Re-lay in temporal order, keep the pins and the newest ``history`` in all, append."""
-        kept = self.history
-        columns = kept + length
-        then = self._after(length, columns, columns, rotated=False, block=length)
-        return Plan(then, front=_without(self._temporal(), self.sinks, self.active - kept))
+    @clause("RING-4", "RING-5", "RING-9", "RING-15", "ROUND-8", "ROUND-15")
+    def append_block(self, length: int, spared: int = 0) -> Plan:
+        """Re-lay in temporal order, keep the pins and the newest ``history`` and ``spared`` in all, append.
+
+        In a round the newest ``window`` from before it are kept, and all that was appended in it.
+        """
+        spared = spared if self.start is None else self.appended + 1
+        kept = min(self.active, self.window - 1 + spared)
+        columns, unseen = kept + length, kept - self.history
+        then = self._after(length, columns, columns, rotated=False, block=length if self.start is None else 0)
+        front = _without(self._temporal(), self.sinks, self.active - kept)
+        if not unseen:
+            return Plan(then, front=front)
+        pins = columns_index(0, self.sinks) if self.sinks else None
+        return Plan(then, front=front, fetch=columns_index(self.sinks + unseen, columns), pins=pins)
 
     def _temporal(self) -> list[tuple[int, int]]:
         if not self.rotated:
@@ -263,15 +347,28 @@ class RingGeometry(Geometry):
 
     def _after(self, length: int, columns: int, write_index: int, *, rotated: bool, block: int = 0) -> "RingGeometry":
         offset = self.offset + length
-        return RingGeometry(self.window, self.sinks, offset, columns, write_index, rotated, block)
+        return RingGeometry(self.window, self.sinks, offset, columns, write_index, rotated, block, self.start)
+
+    def at_start(self, start: int | None) -> "RingGeometry":
+        """Return the same place in another round, or in none."""
+        return attrs.evolve(self, start=start)
+
+    @clause("ROUND-2", "ROUND-14")
+    def taken_back(self, count: int) -> "RingGeometry":
+        """Cut off the newest columns: behind a block they lie in temporal order."""
+        if not count:
+            return self.at_start(None)
+        columns = self.columns - count
+        return RingGeometry(self.window, self.sinks, self.offset - count, columns, columns)
 
     @clause("TRIM-2", "TRIM-6")
     def can_trim(self, count: int) -> bool:
-        """Say whether nothing was evicted and at least ``count`` positions are held."""
-        return self.offset < self.window and 0 <= count <= self.offset
+        """Say whether nothing was evicted and at least ``count`` positions are held, outside a round."""
+        return self.start is None and self.offset < self.window and 0 <= count <= self.offset
 
     def trim(self, count: int) -> "RingGeometry":
         """Move the write index and the offset back; dropping nothing changes nothing."""
+        self.refuse_round(f"a trim of {count}")
         if not self.can_trim(count):
             raise TrimError(f"trim of {count}", self._trim_limit(), "TRIM-6", "TRIM-7")
         return self._after(-count, self.columns, self.write_index - count, rotated=False) if count else self
@@ -284,6 +381,7 @@ class RingGeometry(Geometry):
     @clause("TRIM-11", "TRIM-12")
     def cut(self, count: int) -> "RingGeometry":
         """Drop the newest columns of the block just appended."""
+        self.refuse_round(f"a bypass trim of {count}")
         if not 0 <= count <= self.block:
             left = f"{self.block} positions of a window just appended are left"
             raise TrimError(f"bypass trim of {count}", left, "TRIM-12")

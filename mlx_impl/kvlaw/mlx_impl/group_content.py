@@ -98,6 +98,17 @@ def finalized(content: GroupContent) -> GroupContent:
     return attrs.evolve(content, geometry=cut.then, planes=cut_planes(content.planes, cut))
 
 
+def taken_back(content: GroupContent, keep: object) -> GroupContent:
+    """Close the round and keep its first positions in each row.
+
+    Raises:
+        RoundError: if no round is open, or a number is not from 0 to what was appended in it.
+    """
+    cut = content.geometry.taken_back(keep)
+    planes = cut_planes(content.planes, cut)
+    return attrs.evolve(content, geometry=cut.then, planes=planes, layout=content.layout if planes else None)
+
+
 def cut_planes(planes: Planes | None, cut: GroupCut) -> Planes | None:
     """Carry out a cut."""
     if planes is None:

@@ -15,8 +15,8 @@ from typing import cast
 import attrs
 
 from kvlaw.mlx_impl.counts import as_integer
-from kvlaw.mlx_impl.errors import PaddingError, RowError, TrimError
-from kvlaw.mlx_impl.geometry import FullGeometry, Index, Plan, RingGeometry, columns_index
+from kvlaw.mlx_impl.errors import PaddingError, RoundError, RowError, TrimError
+from kvlaw.mlx_impl.geometry import FullGeometry, Plan, RingGeometry
 from kvlaw.spec.cite import clause
 
 Place = FullGeometry | RingGeometry
@@ -131,12 +131,8 @@ class GroupGeometry:
     def append_block(self, length: int) -> GroupPlan:
         """Plan an append of ``length`` >= 1 columns as one block, behind what is left without right padding."""
         cut = self.retracted()
-        place = cut.then.place
         # Right padding must evict no position that is still owed, so one more column is kept while it may come.
-        if self.ends is not None and isinstance(place, RingGeometry):
-            move = _padded_block(place, length)
-        else:
-            move = place.append_block(length)
+        move = cut.then.place.append_block(length, 0 if self.ends is None else 1)
         return GroupPlan(self._after(move.then, self.overruns, length), move, cut.roll)
 
     def _after(self, place: object, tails: tuple[int, ...], length: int) -> "GroupGeometry":
@@ -158,6 +154,17 @@ class GroupGeometry:
             unused = [max(0, -offset) for offset in self.offsets]
             raise PaddingError(f"{asked} while left padding is unused: {unused}", "append it first", "PAD-9")
 
+    @clause("PAD-9", "ROUND-9")
+    def refuse_unrest(self, asked: str) -> None:
+        """Refuse what needs a group without announced padding and without an open round.
+
+        Raises:
+            RoundError: if a round is open.
+            PaddingError: if padding is announced.
+        """
+        self.place.refuse_round(asked)
+        self.refuse_padding(asked)
+
     @clause("PAD-1", "PAD-2", "PAD-3", "PAD-12", "PAD-14")
     def prepared(self, left: object, lengths: object, right: object) -> "GroupGeometry":
         """Announce the padding of the columns that come next, per row; a group without rows gets as many empty ones.
@@ -168,7 +175,7 @@ class GroupGeometry:
         Raises:
             PaddingError: if lists do not fit the rows or each other, or padding cannot begin now.
         """
-        self.refuse_padding("a preparation")
+        self.refuse_unrest("a preparation")
         lists = [_padding(name, found) for name, found in (("left", left), ("lengths", lengths), ("right", right))]
         counts = {len(found) for found in lists if found is not None}
         rows = self.rows or max(counts, default=0)
@@ -194,7 +201,10 @@ class GroupGeometry:
     @clause("PAD-16")
     def retracted(self) -> GroupCut:
         """Take the right padding off all rows; the ends stay."""
-        tails = self.overruns
+        return self.without(self.overruns)
+
+    def without(self, tails: tuple[int, ...]) -> GroupCut:
+        """Take the newest ``tails[b]`` columns off row b."""
         if not any(tails):
             return GroupCut(self, self.place.columns)
         cut = min(tails)
@@ -209,6 +219,43 @@ class GroupGeometry:
         """Take the right padding off all rows, and forget the ends."""
         cut = self.retracted()
         return attrs.evolve(cut, then=attrs.evolve(cut.then, ends=None))
+
+    # -- rounds -------------------------------------------------------------------------------------------------------
+
+    def begun(self) -> "GroupGeometry":
+        """Open a round of all rows.
+
+        Raises:
+            PaddingError: if padding is announced.
+            RoundError: if one is open.
+        """
+        self.refuse_padding("a round")
+        return attrs.evolve(self, place=self.place.begun())
+
+    @clause("ROUND-7", "ROUND-13", "ROUND-14")
+    def taken_back(self, keep: object) -> GroupCut:
+        """Close the round and keep its first positions in each row: one number, or one per row.
+
+        Raises:
+            RoundError: if no round is open, or one number is not from 0 to what was appended in it.
+        """
+        tails = self._tails(keep)
+        closed = attrs.evolve(self, place=self.place.at_start(None))
+        if self.window is None and len(set(tails)) == 1:
+            place = self.place.taken_back(tails[0])
+            offsets = tuple(offset - tails[0] for offset in self.offsets)
+            return GroupCut(attrs.evolve(self, place=place, offsets=offsets), place.columns)
+        return closed.without(tails)
+
+    def _tails(self, keep: object) -> tuple[int, ...]:
+        if not isinstance(keep, Sequence) or isinstance(keep, str):
+            return (self.place.tail(keep),) * self.rows
+        keeps = cast("Sequence[object]", keep)
+        if len(keeps) not in (1, self.rows):
+            possible = f"one number, or one for each of {self.rows} rows"
+            raise RoundError(f"a roll back with {len(keeps)} keeps", possible, "ROUND-7", "ROUND-13")
+        tails = tuple(self.place.tail(kept) for kept in keeps)
+        return tails * self.rows if len(keeps) == 1 else tails
 
     # -- trim, reset --------------------------------------------------------------------------------------------------
 
@@ -225,7 +272,7 @@ class GroupGeometry:
             PaddingError: if padding is announced.
             TrimError: if a row has fewer, or a ring is full.
         """
-        self.refuse_padding(f"a trim of {count}")
+        self.refuse_unrest(f"a trim of {count}")
         if not self.can_trim(count):
             raise TrimError(f"trim of {count}", self._trim_limit(), "ROWS-20", "TRIM-7")
         place = self.place.trim(count)
@@ -250,14 +297,16 @@ class GroupGeometry:
         A growing group at rest drops the left padding that is common to the rows it keeps.
         """
         if not rows:
-            return GroupGeometry(empty(self.place)), 0
+            start = 0 if self.place.in_round else None
+            return GroupGeometry(empty(self.place).at_start(start)), 0
         offsets = tuple(self.offsets[row] for row in rows)
         ends = None if self.ends is None else tuple(self.ends[row] for row in rows)
         place, pads = self.place, self.left_pads
         if isinstance(place, RingGeometry) or not self.at_rest:
             return GroupGeometry(place, offsets, ends), 0
         first = min(pads[row] for row in rows)
-        return GroupGeometry(FullGeometry(place.offset - first, place.columns - first), offsets), first
+        start = None if place.start is None else place.start - first
+        return GroupGeometry(FullGeometry(place.offset - first, place.columns - first, start), offsets), first
 
     @clause("ROWS-12", "ROWS-13")
     def extracted(self, row: int) -> tuple[Place, tuple[Range, ...]]:
@@ -266,7 +315,7 @@ class GroupGeometry:
         Raises:
             PaddingError: if padding is announced.
         """
-        self.refuse_padding("an extraction")
+        self.refuse_unrest("an extraction")
         ranges = self.columns_of(row)
         columns = sum(stop - start for start, stop in ranges)
         if isinstance(self.place, FullGeometry):
@@ -337,16 +386,6 @@ def _first(place: Place, columns: int, cut: int) -> Place:
     if isinstance(place, FullGeometry):
         return FullGeometry(columns, columns)
     return RingGeometry(place.window, 0, place.offset - cut, columns, columns)
-
-
-def _padded_block(place: RingGeometry, length: int) -> Plan:
-    """Plan a block that keeps ``window`` old columns, one more than it fetches."""
-    kept = min(place.active, place.window)
-    columns = kept + length
-    then = RingGeometry(place.window, 0, place.offset + length, columns, columns, block=length)
-    front: tuple[Index, ...] = tuple(columns_index(start, stop) for start, stop in _newest(place, kept))
-    unseen = kept - place.history
-    return Plan(then, front=front, fetch=columns_index(unseen, columns) if unseen else None)
 
 
 def _newest(place: Place, count: int) -> tuple[Range, ...]:

@@ -80,7 +80,7 @@ def _agreed(sources: tuple[Facts, ...]) -> _Agreement:
     geometries, flags, policies, layouts, brackets = zip(*sources, strict=True)
     start = _place(geometries)
     for geometry, layout in zip(geometries, layouts, strict=True):
-        geometry.refuse_padding("a merge")
+        geometry.refuse_unrest("a merge")
         if geometry.place.pinned:
             raise RowError(f"a ring of {geometry.place.pinned} sinks as a row", "rows have no sinks", "ROWS-7")
         if geometry.rows == 1 and geometry.place.active < geometry.held(0):

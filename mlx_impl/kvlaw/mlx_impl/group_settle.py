@@ -5,7 +5,8 @@ is not 0.  A serial cache converts at the end of an append; a row waits for the 
 
 * an append, for the rows that get a real token in it;
 * a trim that is carried out, and the begin of a prefill bracket: for all rows;
-* between begin and end of the bracket only the commit of the rows that it names, and a merge of rows from outside.
+* between begin and end of the bracket only the commit of the rows that it names, and a merge of rows from outside;
+* the begin and the end of a round, outside a bracket, for all rows; in an open round none.
 
 (geometry.md section 8.)
 """
@@ -20,10 +21,10 @@ from kvlaw.mlx_impl.group_planes import converted
 from kvlaw.spec.cite import clause
 
 
-@clause("PREC-26")
+@clause("PREC-26", "ROUND-11")
 def due_rows(content: GroupContent, among: Iterable[int] | None = None) -> tuple[int, ...]:
-    """Return the rows, of all or of ``among``, that hold half precision and are to be converted."""
-    if content.policy.boundary is None or all(content.converted):
+    """Return the rows, of all or of ``among``, that hold half precision and are to be converted: none in a round."""
+    if content.policy.boundary is None or content.geometry.place.in_round or all(content.converted):
         return ()
     valid = content.geometry.valid
     rows = range(content.rows) if among is None else among
@@ -55,7 +56,7 @@ def settled_for_append(content: GroupContent) -> GroupContent:
     return settled(content, [row for row in range(content.rows) if geometry.goes_on(row)])
 
 
-@clause("PREC-17", "PREC-18")
-def settled_for_trim(content: GroupContent) -> GroupContent:
-    """Convert all due rows outside a bracket."""
+@clause("PREC-17", "PREC-18", "ROUND-11")
+def settled_at_once(content: GroupContent) -> GroupContent:
+    """Convert all due rows outside a bracket: before a trim, and where a round begins or ends."""
     return content if content.prefilling else settled(content)

@@ -223,6 +223,12 @@ class GroupStanding:
 
     # -- what is possible ---------------------------------------------------------------------------------------------
 
+    @property
+    @clause("ROUND-16")
+    def in_round(self) -> bool:
+        """Say whether a round is open."""
+        return self._geometry.place.in_round
+
     def can_trim(self, n: int) -> bool:
         """Say whether a trim of ``n`` would be done; an ``n`` that is no count cannot be."""
         count = as_integer(n)
@@ -271,6 +277,7 @@ class GroupStanding:
             "converted": self._converted,
             "floors": self._floors,
             "prefilling": int(self._prefilling),
+            **({"round_start": place.start} if place.start is not None else {}),
         }
 
     # -- copies -------------------------------------------------------------------------------------------------------

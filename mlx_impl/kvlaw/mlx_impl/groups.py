@@ -20,9 +20,17 @@ from kvlaw.mlx_impl.counts import as_count, as_integer
 from kvlaw.mlx_impl.errors import ConfigError, RowError
 from kvlaw.mlx_impl.geometry import FullGeometry, RingGeometry
 from kvlaw.mlx_impl.group_appends import GroupAppends
-from kvlaw.mlx_impl.group_content import GroupContent, emptied, filtered, finalized, prepared, taken_out
+from kvlaw.mlx_impl.group_content import (
+    GroupContent,
+    emptied,
+    filtered,
+    finalized,
+    prepared,
+    taken_back,
+    taken_out,
+)
 from kvlaw.mlx_impl.group_merge import content_of, merged
-from kvlaw.mlx_impl.group_settle import settled, settled_for_trim
+from kvlaw.mlx_impl.group_settle import settled, settled_at_once
 from kvlaw.mlx_impl.precision import Start, make_precision
 from kvlaw.spec.cite import clause
 
@@ -101,13 +109,44 @@ class RowGroup(GroupAppends):
         """
         count = as_count(n, "trim of", "ERR-5")
         then = self._geometry.trim(count)
-        self._hold(attrs.evolve(settled_for_trim(self.content), geometry=then))
+        self._hold(attrs.evolve(settled_at_once(self.content), geometry=then))
         return count
 
     @clause("ROWS-23", "OWN-7", "OWN-9", "PAD-13", "PREC-6")
     def reset(self) -> None:
         """Empty every row and forget padding, bracket and floors; another shape or dtype may follow."""
         self._hold(emptied(self.content))
+
+    # -- rounds -------------------------------------------------------------------------------------------------------
+
+    @clause("ROUND-7", "ROUND-11", "ROUND-16")
+    def begin_round(self) -> None:
+        """Open a round of all rows, those that are due converted first.
+
+        Raises:
+            PaddingError: if padding is announced.
+            RoundError: if one is open.
+        """
+        then = self._geometry.begun()
+        self._hold(attrs.evolve(settled_at_once(self.content), geometry=then))
+
+    @clause("ROUND-1", "ROUND-11")
+    def commit_round(self) -> None:
+        """Close the round and keep all of it.
+
+        Raises:
+            RoundError: if no round is open.
+        """
+        self.roll_back(self._geometry.place.appended)
+
+    @clause("ROUND-2", "ROUND-10", "ROUND-11", "ROUND-13", "ROUND-14")
+    def roll_back(self, keep: int | Sequence[int]) -> None:
+        """Close the round and keep its first ``keep`` positions: one number for all rows, or one per row.
+
+        Raises:
+            RoundError: if no round is open, or a number is not from 0 to what was appended in it.
+        """
+        self._hold(settled_at_once(taken_back(self.content, keep)))
 
     # -- rows come and go ---------------------------------------------------------------------------------------------
 

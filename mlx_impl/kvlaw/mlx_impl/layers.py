@@ -102,6 +102,49 @@ def trim(caches: Sequence[Cache], n: int, *, bypass: bool = False) -> int:
     return min((cache.trim(count, bypass=bypass) for cache in caches), default=0)
 
 
+@clause("ROUND-12")
+def begin_round(caches: Sequence[Cache]) -> None:
+    """Open a round of every layer, or of none.
+
+    Raises:
+        RoundError: if one is open in one layer; then no layer has changed.
+        ConfigError: if a cache is in the list twice.
+    """
+    _act(caches, lambda cache: cache.begin_round())
+
+
+@clause("ROUND-12")
+def commit_round(caches: Sequence[Cache]) -> None:
+    """Close the round of every layer and keep all of it.
+
+    Raises:
+        RoundError: if none is open in one layer; then no layer has changed.
+        ConfigError: if a cache is in the list twice.
+    """
+    _act(caches, lambda cache: cache.commit_round())
+
+
+@clause("ROUND-12")
+def roll_back(caches: Sequence[Cache], keep: int) -> None:
+    """Close the round of every layer and keep its first ``keep`` positions.
+
+    Raises:
+        RoundError: if one layer refuses; then no layer has changed.
+        ConfigError: if a cache is in the list twice.
+    """
+    _act(caches, lambda cache: cache.roll_back(keep))
+
+
+def _act(caches: Sequence[Cache], act: Callable[[Cache], None]) -> None:
+    """Act on clones; the layers become their clones once all have accepted."""
+    _once_each(caches)
+    twins = clone(caches)
+    for twin in twins:
+        act(twin)
+    for cache, twin in zip(caches, twins, strict=True):
+        cache.become(twin)
+
+
 @clause("PREC-15")
 def due(caches: Sequence[Cache]) -> list[int]:
     """Return the indices of the layers that hold half precision and are to be converted.

@@ -193,11 +193,48 @@ class DropIn:
         Raises:
             CountError: if ``n`` is negative or no integer.
             TrimError: if the cache is not trimmable; mlx-lm's rings would corrupt themselves here.
+            RoundError: if a round is open, which ``roll_back`` ends.
         """
         count = as_count(n, "trim of", "ERR-5")
-        if not self.is_trimmable():
+        if not self.is_trimmable() and not self.in_round:
             raise TrimError(f"trim of {n}", f"{self.cache.identity} has evicted positions", "TRIM-4", "TRIM-7")
         return self.cache.trim(min(count, self.offset))
+
+    # -- what drafting asks of ours -----------------------------------------------------------------------------------
+
+    @property
+    def in_round(self) -> bool:
+        """Say whether a round is open."""
+        return self.cache.in_round
+
+    @clause("ROUND-7", "ROUND-16")
+    def begin_round(self) -> None:
+        """Open a round: what is appended from here on can be taken back, in a ring that has evicted as well.
+
+        Raises:
+            RoundError: if one is open.
+        """
+        self.cache.begin_round()
+
+    @clause("ROUND-1")
+    def commit_round(self) -> None:
+        """Close the round and keep all of it.
+
+        Raises:
+            RoundError: if no round is open.
+        """
+        self.cache.commit_round()
+
+    @clause("ROUND-2", "ROUND-4")
+    def roll_back(self, keep: int) -> None:
+        """Close the round and keep its first ``keep`` positions.
+
+        Raises:
+            RoundError: if no round is open, or ``keep`` is not from 0 to what was appended in it.
+        """
+        self.cache.roll_back(keep)
+
+    # -- what servers ask ---------------------------------------------------------------------------------------------
 
     def size(self) -> int:
         """Return how many positions a query may see."""

@@ -173,11 +173,50 @@ class RowsDropIn:
         Raises:
             CountError: if ``n`` is negative or no integer.
             TrimError: if the group is not trimmable.
+            RoundError: if a round is open, which ``roll_back`` ends.
         """
         count = as_count(n, "trim of", "ERR-5")
-        if not self.is_trimmable():
+        if not self.is_trimmable() and not self.in_round:
             raise TrimError(f"trim of {n}", f"{self.cache.identity} cannot be trimmed now", "ROWS-20", "TRIM-4")
         return self.cache.trim(min(count, *self.cache.offsets)) if self.cache.rows else self.cache.trim(0)
+
+    # -- what drafting asks of ours -----------------------------------------------------------------------------------
+
+    @property
+    def in_round(self) -> bool:
+        """Say whether a round is open."""
+        return self.cache.in_round
+
+    @clause("ROUND-7", "ROUND-16")
+    def begin_round(self) -> None:
+        """Open a round of all rows: what is appended from here on can be taken back.
+
+        Raises:
+            RoundError: if one is open.
+            PaddingError: if padding is pending.
+        """
+        self.cache.begin_round()
+
+    @clause("ROUND-1")
+    def commit_round(self) -> None:
+        """Close the round and keep all of it.
+
+        Raises:
+            RoundError: if no round is open.
+        """
+        self.cache.commit_round()
+
+    @clause("ROUND-2", "ROUND-4", "ROUND-13")
+    def roll_back(self, keep: int | Sequence[int] | mx.array) -> None:
+        """Close the round and keep its first ``keep`` positions: one number for all rows, or one per row.
+
+        Raises:
+            RoundError: if no round is open, or a number is not from 0 to what was appended in it.
+        """
+        listed: Any = keep.tolist() if isinstance(keep, mx.array) else keep
+        self.cache.roll_back(listed)
+
+    # -- what servers ask ---------------------------------------------------------------------------------------------
 
     def size(self) -> int:
         """Return how many positions the longest row holds."""

@@ -103,11 +103,15 @@ class DensePlanes:
             held = DensePlanes(self.keys[...], self.values[...])  # array objects of our own: a write rebinds only these
             held.keys[plan.write] = keys
             held.values[plan.write] = values
-        return held, held if plan.fetch is None else held.at(plan.fetch)
+        return held, held if plan.fetch is None else held.fetched(plan)
 
     def at(self, index: Index) -> "DensePlanes":
         """Take a range of columns."""
         return DensePlanes(self.keys[index], self.values[index])
+
+    def fetched(self, plan: Plan) -> "DensePlanes":
+        """Take the columns that ``plan`` fetches."""
+        return DensePlanes(taken(self.keys, plan), taken(self.values, plan))
 
     def first(self, columns: int) -> "DensePlanes":
         """Take the first ``columns`` columns."""
@@ -139,7 +143,7 @@ class DenseStore:
     def begin(self, plan: Plan, keys: Keys, values: Values) -> tuple[DensePlanes, DensePlanes]:
         """Carry out the first ``plan`` of an empty cache."""
         held = DensePlanes(_lay_out(None, plan, keys), _lay_out(None, plan, values))
-        return held, held if plan.fetch is None else held.at(plan.fetch)
+        return held, held if plan.fetch is None else held.fetched(plan)
 
     def bytes_per_token(self, layout: Layout) -> int:
         """Return the bytes of one position of one row."""
@@ -156,6 +160,13 @@ def moved(old: mx.array | None, plan: Plan, new: mx.array) -> mx.array:
     held = old[...]
     held[plan.write] = new
     return held
+
+
+@clause("ROUND-6", "ROUND-8")
+def taken(array: mx.array, plan: Plan) -> mx.array:
+    """Take the columns that ``plan`` fetches out of one array: a range, behind the pinned ones if they lie apart."""
+    found = array if plan.fetch is None else array[plan.fetch]
+    return found if plan.pins is None else mx.concatenate([array[plan.pins], found], AXIS)
 
 
 def _lay_out(old: mx.array | None, plan: Plan, new: mx.array) -> mx.array:

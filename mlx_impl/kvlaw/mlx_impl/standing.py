@@ -145,12 +145,18 @@ class Standing(ABC):
 
         No append leaves a cache due, unless the conversion itself failed.
         """
-        return self._boundary is not None and self.policy.due(self.offset)
+        return self._boundary is not None and not self.in_round and self.policy.due(self.offset)
 
     @property
     def codes(self) -> tuple[Codes, Codes] | None:
         """Return the codes of keys and of values, all allocated columns; None while it holds none."""
         return self._planes.stored() if isinstance(self._planes, AffinePlanes) else None
+
+    @property
+    @clause("ROUND-16")
+    def in_round(self) -> bool:
+        """Say whether a round is open, so that its positions can be taken back."""
+        return self._geometry.in_round
 
     def can_trim(self, n: int) -> bool:
         """Say whether a plain trim of ``n`` would be done; an ``n`` that is no count cannot be."""
@@ -193,6 +199,8 @@ class Standing(ABC):
 
     def _integers(self) -> dict[str, int]:
         integers = {"offset": self.offset, "columns": self.columns, "write_index": self.write_index}
+        start = self._geometry.start
+        integers |= {} if start is None else {"round_start": start}
         return {**integers, "floor": self.floor} if self.policy.codes else integers
 
     @property

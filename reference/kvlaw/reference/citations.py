@@ -25,6 +25,7 @@ def sight_clauses(before: Model, after: Model, call: Call, phase: Phase, config:
     cited.append("VIS-1" if phase == "decode" else "VIS-2")
     if before.offset:
         cited.append("GROW-1" if window is None else "RING-1")
+    cited += _round_clauses(before, after)
     cited += _past_clauses(after)
     cited += ["OWN-8"] if config.poison else []
     cited += ["READ-12"] if call.verb == "known" else []
@@ -44,6 +45,12 @@ def _argument_clauses(window: int | None, argument: int | None) -> list[str]:
     if argument == window:
         return []
     return ["MASK-8"] if argument < window else ["MASK-9"]
+
+
+def _round_clauses(before: Model, after: Model) -> list[str]:
+    inside = ["ROUND-6", "ROUND-5"] if before.round is not None else []
+    codes = ["ROUND-10"] if after.past.rounds and before.storage == "affine" else []
+    return inside + (["ROUND-3", "ROUND-4"] if after.past.rolled else ["ROUND-1"] if after.past.rounds else []) + codes
 
 
 def _past_clauses(after: Model) -> list[str]:
@@ -71,6 +78,8 @@ def layout_clauses(before: Model, after: Model, call: Call, phase: Phase) -> tup
 
 def _append_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     state = before.state
+    if before.round is not None and isinstance(state, index.Ring):
+        return ("ROUND-8", "ROUND-15")
     sinks = ("RING-13",) if before.layer.sinks else ()
     if isinstance(state, index.Full):
         alike = ("READ-1",) if call.verb == "window" and call.appends == 1 else ()
@@ -134,6 +143,9 @@ def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:
         past_window = after.layer.window is not None and after.offset > after.layer.window
         return ("POS-3", "POS-2") if past_window else ("POS-2",)
     cited = {
+        "begin_round": ("ROUND-16",),
+        "commit_round": ("ROUND-1",),
+        "roll_back": ("ROUND-2",),
         "trim": ("POS-4", "TRIM-3"),
         "reset": ("OWN-7",),
         "clone": ("OWN-2",),

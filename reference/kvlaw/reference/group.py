@@ -84,8 +84,30 @@ class Group:
         return evolve(self, rows=rows)
 
     def advanced(self, numbers: tuple[int, ...]) -> "Group":
-        """Convert those of these rows that are due, unless the prefill bracket is open."""
-        return self if self.prefilling else self.settled(numbers)
+        """Convert those of these rows that are due, unless the prefill bracket or a round is open."""
+        return self if self.prefilling or self.in_round else self.settled(numbers)
+
+    # Rounds.
+
+    @property
+    def in_round(self) -> bool:
+        """A round is open."""
+        return self.state.starts is not None
+
+    def begun(self) -> "Group":
+        """Convert what is due, and open a round."""
+        group = self.advanced(tuple(range(len(self.rows))))
+        rows = tuple(row.begun() for row in group.rows)
+        return evolve(group, rows=rows, state=index_group.begun(group.state), version=self.version + 1)
+
+    @clause("ROUND-11", "ROUND-13")
+    def closed(self, keeps: tuple[int, ...]) -> "Group":
+        """Close the round, keep in each row the first positions of it, and convert what is due then."""
+        plan = index_group.plan_close(self.state, keeps)
+        most = max(keeps, default=0)
+        rows = tuple(_taken_back(row, keep, most) for row, keep in zip(self.rows, keeps, strict=True))
+        group = evolve(self, rows=rows).moved(plan.sources, plan.after)
+        return group.advanced(tuple(range(len(rows))))
 
     # Appends.
 
@@ -94,7 +116,8 @@ class Group:
         return tuple(padding.real(length) for padding in self.paddings)
 
     def plan(self, phase: Phase, length: int) -> index_group.RowsPlan:
-        """Plan one append."""
+        """Plan one append; in an open round each is a block."""
+        phase = "window" if self.in_round else phase
         return index_group.plan_decode(self.state) if phase == "decode" else index_group.plan_block(self.state, length)
 
     @clause("ROWS-2", "PAD-6", "POS-2")
@@ -172,6 +195,13 @@ class Group:
 def _settled(row: Model) -> Model:
     after = row.settled()
     return after.was(converted=True) if after.converted and not row.converted else after
+
+
+def _taken_back(row: Model, keep: int, most: int) -> Model:
+    """Take back what one row does not keep of a round; what another keeps in its place is dead here."""
+    begun = row.offset - row.appended_in_round
+    after = row.taken_back(keep)
+    return after.was(turned=after.past.turned | frozenset(row.row.tokens[begun + keep : begun + most]))
 
 
 def _moved(row: Model, columns: tuple[int | None, ...]) -> Model:

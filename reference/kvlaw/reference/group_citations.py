@@ -29,6 +29,7 @@ def row_sight_clauses(
     cited += ["READ-16"] if before.storage == "mixed" else []
     cited += ["READ-18"] if call.verb == "known" and before.layer.bits else []
     cited += ["PREC-26", "PREC-29"] if before.layer.policy == "bf16_first" else []
+    cited += ["ROUND-13"] if past.rolled else []
     cited += ["ROWS-1", "MASK-16", *(["MASK-17"] if before.layer.bits else [])]
     return (*cited, *sight_clauses(old, after, call, phase, config))
 

@@ -11,7 +11,7 @@ from kvlaw.reference.citations import form_clauses, probe_clauses
 from kvlaw.reference.expectation import Expectation, Expected
 from kvlaw.reference.group import Group
 from kvlaw.reference.group_citations import group_mask_clauses, row_sight_clauses
-from kvlaw.reference.group_refusals import is_open, refusal
+from kvlaw.reference.group_refusals import is_at_rest, is_open, keeps_of, refusal
 from kvlaw.reference.group_states import Context, GroupStates
 from kvlaw.reference.history import Sight
 from kvlaw.reference.membership import extracted, handed_back
@@ -21,9 +21,11 @@ from kvlaw.reference.trims import dropped_by
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
 from kvlaw.spec.calls import (
     BeginPrefill,
+    BeginRound,
     Call,
     Clone,
     CommitPrefill,
+    CommitRound,
     Drop,
     EndPrefill,
     Extract,
@@ -36,6 +38,7 @@ from kvlaw.spec.calls import (
     Phase,
     Prepare,
     Reset,
+    RollBack,
     TakeState,
     Trim,
 )
@@ -55,6 +58,9 @@ _CHARGED = {
     "end_prefill": ("PREC-20",),
     "clone": ("ROWS-24",),
     "reset": ("ROWS-23",),
+    "begin_round": ("ROUND-16",),
+    "commit_round": ("ROUND-1",),
+    "roll_back": ("ROUND-13", "ROUND-2"),
 }
 """What a call is charged with that is not carried out although it could be."""
 
@@ -75,7 +81,7 @@ class GroupJudge:
         """Give what ``call`` must answer, and the group after it."""
         if is_open(group, call):
             return _EITHER, group
-        if isinstance(call, Trim) and self.profile == "core" and type(call.n) is int and not group.pends:
+        if isinstance(call, Trim) and self.profile == "core" and type(call.n) is int and is_at_rest(group):
             return self._judged_trim(group, call, seen)
         if cited := refusal(group, call, self.config):
             return self.refused(group, cited, seen)
@@ -93,7 +99,8 @@ class GroupJudge:
         after = group.was(refused=True)
         if self.profile == "core" and seen.outcome == "ok":
             return _EITHER, after
-        kept = self.states.unchanged(after, ("ERR-1",))
+        own = tuple(c for c in cited if c == "ROUND-7")
+        kept = self.states.unchanged(after, ("ERR-1", *own))
         return evolve(kept, outcomes=("refused",), charged=cited), after
 
     # Appends.
@@ -268,12 +275,10 @@ class GroupJudge:
                 return group.prepared(call.left, call.lengths, call.right)
             case Finalize():
                 return group.finalized()
-            case BeginPrefill():
-                return evolve(group.advanced(tuple(range(len(group.rows)))), prefilling=True)
-            case CommitPrefill():
-                return group.settled(call.rows)
-            case EndPrefill():
-                return evolve(group, prefilling=False)
+            case BeginPrefill() | CommitPrefill() | EndPrefill():
+                return self._in_the_bracket(group, call)
+            case BeginRound() | CommitRound() | RollBack():
+                return self._in_a_round(group, call)
             case Reset():
                 return group.reset()
             case Clone():
@@ -282,6 +287,19 @@ class GroupJudge:
                 return group
             case _:
                 raise UnknownObjectError(f"{call.on!r} is a group: it cannot be asked to {call.verb}")
+
+    @staticmethod
+    def _in_the_bracket(group: Group, call: BeginPrefill | CommitPrefill | EndPrefill) -> Group:
+        if isinstance(call, BeginPrefill):
+            return evolve(group.advanced(tuple(range(len(group.rows)))), prefilling=True)
+        return group.settled(call.rows) if isinstance(call, CommitPrefill) else evolve(group, prefilling=False)
+
+    @staticmethod
+    def _in_a_round(group: Group, call: BeginRound | CommitRound | RollBack) -> Group:
+        if isinstance(call, BeginRound):
+            return group.begun()
+        whole = tuple(row.appended_in_round for row in group.rows)
+        return group.closed(whole if isinstance(call, CommitRound) else keeps_of(group, call))
 
     @clause("ROWS-12", "ROWS-13", "ROWS-14", "ROWS-28", "PREC-21", "PREC-23")
     def taken(self, group: Group, call: Extract | HandBack, seen: Seen) -> tuple[Expectation, Model | None]:

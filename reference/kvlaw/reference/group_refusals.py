@@ -8,8 +8,10 @@ from kvlaw.reference.model import Model
 from kvlaw.reference.refusals import TENSORS, fits
 from kvlaw.spec.calls import (
     Append,
+    BeginRound,
     Call,
     CommitPrefill,
+    CommitRound,
     Extract,
     FetchDense,
     Filter,
@@ -17,6 +19,7 @@ from kvlaw.spec.calls import (
     MakeMask,
     Merge,
     Prepare,
+    RollBack,
     Trim,
 )
 from kvlaw.spec.config import Config, LayerSpec
@@ -29,6 +32,8 @@ def refusal(group: Group, call: Call, config: Config) -> tuple[str, ...]:
     """Give the clauses by which ``call`` on ``group`` is refused; empty if it is carried out."""
     if isinstance(call, Append | FetchDense | MakeMask):
         return _append_refusal(group, call, config)
+    if isinstance(call, BeginRound | CommitRound | RollBack):
+        return _round_refusal(group, call)
     if isinstance(call, Trim):
         return _trim_refusal(group, call)
     if isinstance(call, Extract | HandBack):
@@ -69,8 +74,8 @@ def _append_refusal(group: Group, call: Append | FetchDense | MakeMask, config: 
 def _trim_refusal(group: Group, call: Trim) -> tuple[str, ...]:
     if type(call.n) is not int or call.n < 0:
         return ("TRIM-9", "ERR-5") if call.n < 0 else ("ERR-5",)
-    if group.pends:
-        return ("PAD-9", "ROWS-20")
+    if not is_at_rest(group):
+        return ("ROUND-9" if group.in_round else "PAD-9", "ROWS-20")
     if index_group.can_trim(group.state, call.n):
         return ()
     return ("ROWS-20", "ROWS-19", "TRIM-7")
@@ -79,12 +84,42 @@ def _trim_refusal(group: Group, call: Trim) -> tuple[str, ...]:
 def _row_refusal(group: Group, row: int) -> tuple[str, ...]:
     if not 0 <= row < len(group.rows):
         return ("ROWS-29",)
-    return ("PAD-9",) if group.pends else ()
+    return _unrest(group)
+
+
+def _unrest(group: Group) -> tuple[str, ...]:
+    """Give the clause by which a group in a round, or with padding to come, refuses to be taken apart."""
+    return ("ROUND-9",) if group.in_round else ("PAD-9",) if group.pends else ()
+
+
+def _round_refusal(group: Group, call: Call) -> tuple[str, ...]:
+    if isinstance(call, BeginRound):
+        return ("ROUND-7",) if group.in_round else ("PAD-9",) if group.pends else ()
+    if not group.in_round:
+        return ("ROUND-7",)
+    if not isinstance(call, RollBack):
+        return ()
+    fits = len(call.keep) in (1, len(group.rows))
+    appended = [row.appended_in_round for row in group.rows]
+    keeps = keeps_of(group, call) if group.rows else call.keep
+    appended = appended or [0] * len(keeps)  # nothing is appended to a group without rows
+    within = fits and all(0 <= keep <= most for keep, most in zip(keeps, appended, strict=True))
+    return () if within else ("ROUND-7", "ROUND-13")
+
+
+def keeps_of(group: Group, call: RollBack) -> tuple[int, ...]:
+    """Give how much of a round each row keeps: one number is every row's."""
+    return call.keep * len(group.rows) if len(call.keep) == 1 else call.keep
+
+
+def is_at_rest(group: Group) -> bool:
+    """Say that no round is open and no padding to come."""
+    return not group.in_round and not group.pends
 
 
 def _prepare_refusal(group: Group, call: Prepare) -> tuple[str, ...]:
-    if group.pends:
-        return ("PAD-9",)
+    if unrest := _unrest(group):
+        return unrest
     return ("PAD-12",) if index_group.prepare_problem(group.state, call.left, call.lengths, call.right) else ()
 
 
@@ -99,6 +134,8 @@ def merge_refusal(sources: Sequence[Source], call: Merge, config: Config) -> tup
         return ("ROWS-7",)
     if len({_codec(layer) for layer in layers if layer.bits}) > 1:
         return ("ROWS-8",)
+    if any(_in_round(source) for source in sources):
+        return ("ROUND-9", "ROWS-8")
     if any(isinstance(source, Group) and source.pends for source in sources):
         return ("PAD-9", "ROWS-8")
     if any(isinstance(source, Model) and _is_short(source) for source in sources):
@@ -131,6 +168,10 @@ def pins_sinks(layers: Sequence[LayerSpec]) -> bool:
     if len({layer.serial for layer in layers}) != 1:
         return False
     return layers[0].window is not None and 0 < layers[0].sinks < layers[0].window and layers[0].policy == "dense"
+
+
+def _in_round(source: Source) -> bool:
+    return source.in_round if isinstance(source, Group) else source.round is not None
 
 
 def rows_of(source: Source) -> tuple[Model, ...]:

@@ -25,6 +25,7 @@ _STORAGE_ACTS: dict[str, tuple[str, ...]] = {
     "end_prefill": ("PREC-20",),
     "merge": ("PREC-22",),
     "reset": ("PREC-6",),
+    **dict.fromkeys(("begin_round", "commit_round", "roll_back"), ("ROUND-11",)),
 }
 """What a row's storage rests on after a call that is no append."""
 _OFFSET_ACTS: dict[str, tuple[str, ...]] = {
@@ -37,6 +38,8 @@ _OFFSET_ACTS: dict[str, tuple[str, ...]] = {
     "trim": ("ROWS-19", "POS-4", "TRIM-3"),
     "extract": ("ROWS-15",),
     "hand_back": ("ROWS-15",),
+    "commit_round": ("ROUND-1",),
+    "roll_back": ("ROUND-13", "ROUND-2"),
 }
 _HELD_ACTS: dict[str, tuple[str, ...]] = {
     "merge": ("ROWS-6",),
@@ -45,6 +48,8 @@ _HELD_ACTS: dict[str, tuple[str, ...]] = {
     "clone": ("ROWS-24",),
     "extract": ("ROWS-15",),
     "hand_back": ("ROWS-15",),
+    "commit_round": ("ROUND-1",),
+    "roll_back": ("ROUND-14",),
     "reset": ("ROWS-23", "OWN-9"),
 }
 
@@ -96,8 +101,9 @@ class GroupStates:
         flags = tuple(index_group.can_trim(state, n) for n in range(self._most(group) + 2))
         held = (*first, *self._held(context))
         row_bytes = sum(self.config.bytes_of(row.storage) for row in group.rows)
-        padded = ("PAD-9",) if group.pends else ()
+        padded = ("ROUND-9",) if group.in_round else ("PAD-9",) if group.pends else ()
         shows += [
+            Expected("round", "open" if group.in_round else "none", (*first, "ROUND-16")),
             Expected("identity", group.layer.identity, ("ROWS-27",)),
             Expected("can_trim", flags, (*padded, "ROWS-20")),
             Expected("write_index", state.write_index, (*held, "ROWS-22")),
@@ -137,10 +143,12 @@ class GroupStates:
         offset = -padding.before if padding.before else model.offset
         cited = (*context.first, *self._offset(model, number, context))
         shown = [] if over and self.profile == "core" else [Expected("offset", offset, cited)]
-        shown += self._row_policy(model, number, context)
+        shown += self._row_policy(model, number, context, group.in_round)
         if self.profile == "core":
             return tuple(shown)
-        held = (*context.first, *self._held(context), *(("PREC-7",) if model.storage == "affine" else ()), "ROWS-22")
+        codes = ("PREC-7",) if model.storage == "affine" else ()
+        codes += ("ROUND-10",) if codes and context.verb in ("commit_round", "roll_back") else ()
+        held = (*context.first, *self._held(context), *codes, "ROWS-22")
         slots = group.held(number)[: index_group.active(group.state) if group.layer.window is None else None]
         shown += [
             Expected("size", model.live, (*context.first, "POS-6", "ROWS-2")),
@@ -164,7 +172,8 @@ class GroupStates:
         return (*padded, *told, *offset_clauses(model, context.call), *after, "ROWS-2")
 
     @clause("PREC-16", "PREC-17", "PREC-18", "PREC-19", "PREC-20", "PREC-21", "PREC-22", "PREC-23", "PREC-24")
-    def _row_policy(self, model: Model, number: int, context: Context) -> list[Expected]:
+    @clause("ROUND-11")
+    def _row_policy(self, model: Model, number: int, context: Context, in_round: bool) -> list[Expected]:
         """Give what a row with a storage policy shows of it."""
         if model.layer.bits is None:
             return []
@@ -175,7 +184,8 @@ class GroupStates:
             acts = ("PREC-18",) if context.bracket else ("PREC-26",) if idle else ("PREC-16", "PREC-26")
         never = tuple(c for c in acts if c in ("PREC-6", "PREC-24"))  # of codes from the first append on
         first = (*context.first, *(acts if model.layer.policy == "bf16_first" else never))
-        cited = (*first, *policy_clauses(model))
+        waits = ("ROUND-11",) if in_round and model.layer.policy == "bf16_first" else ()
+        cited = (*context.first, *waits, *first[len(context.first) :], *policy_clauses(model))
         return [
             Expected("storage", model.storage, cited),
             Expected("floor", model.floor, ("PREC-27", *first)),

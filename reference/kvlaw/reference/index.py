@@ -44,6 +44,13 @@ from kvlaw.reference.index_plans import (
     plan_decode,
     plan_trim,
 )
+from kvlaw.reference.index_rounds import (
+    after_roll_back,
+    after_round_block,
+    kept_in_round,
+    plan_in_round,
+    round_source,
+)
 from kvlaw.reference.index_state import (
     STEP,
     Full,
@@ -73,6 +80,8 @@ __all__ = [
     "after_block",
     "after_decode",
     "after_full",
+    "after_roll_back",
+    "after_round_block",
     "block_source",
     "block_visible",
     "can_bypass",
@@ -90,6 +99,7 @@ __all__ = [
     "full_visible",
     "history",
     "is_valid",
+    "kept_in_round",
     "live",
     "mask_kind",
     "max_columns",
@@ -97,8 +107,10 @@ __all__ = [
     "plan_block",
     "plan_bypass",
     "plan_decode",
+    "plan_in_round",
     "plan_trim",
     "position_column",
+    "round_source",
     "temporal_column",
     "temporal_columns",
     "temporal_index",

@@ -20,6 +20,7 @@ from kvlaw.reference.index_group_state import (
     Group,
     Moved,
     active,
+    appended_in_round,
     extracted,
     is_settled_padding,
     left_pad,
@@ -166,15 +167,47 @@ def plan_finalize(group: Group) -> Moved:
     return evolve(moved, after=evolve(moved.after, ends=None))
 
 
+# Rounds.
+
+
+def begun(group: Group) -> Group:
+    """Give the state with a round open."""
+    return evolve(group, starts=group.offsets)
+
+
+@clause("ROUND-13", "ROUND-14")
+def plan_close(group: Group, keeps: Sequence[int]) -> Moved:
+    """Plan to close the open round and to keep the first `keeps[b]` columns of it in row b.
+
+    A growing group from which every row takes back as many lowers its write index; nothing moves.
+    """
+    appended = appended_in_round(group)
+    tails = tuple(appended - keep for keep in keeps)
+    closed = evolve(group, starts=None)
+    if group.window is None and len(set(tails)) == 1:
+        count = tails[0]
+        after = evolve(closed, write_index=group.write_index - count, offsets=_moved_on(group, -count))
+        return Moved(_unmoved(group), after)
+    return plan_retract(closed, tails)
+
+
 # Block: written behind the newest columns.
 
 
-@clause("PAD-11", "RING-4")
-def keep_columns(window: int | None, pending: bool, counting: int) -> int:
-    """Count the columns that a block keeps of `counting` ones: W - 1 of a ring, W while ends are pending."""
-    if window is None:
-        return counting
-    return min(counting, window if pending else window - 1)
+@clause("PAD-11", "RING-4", "ROUND-8")
+def keep_columns(window: int | None, spared: int, counting: int) -> int:
+    """Count the columns that a block keeps of `counting` ones, `spared` more of a ring than its first query may see.
+
+    1 while ends are pending; in an open round 1 more than the columns of the round.
+    """
+    return counting if window is None else min(counting, window - 1 + spared)
+
+
+def spared_columns(group: Group) -> int:
+    """Count the columns that a block keeps beside those that its first query may see."""
+    if group.starts is not None:
+        return 1 + appended_in_round(group)
+    return 0 if group.ends is None else 1
 
 
 @clause("RING-4")
@@ -195,7 +228,7 @@ def columns_after_block(window: int | None, columns: int, stored: int, length: i
 def after_block(group: Group, length: int) -> Group:
     """Give the state after the append of `length` >= 1 positions per row behind the newest columns."""
     before = after_retract(group, overruns(group))
-    stored = keep_columns(group.window, group.ends is not None, active(before))
+    stored = keep_columns(group.window, spared_columns(group), active(before))
     columns = columns_after_block(group.window, before.columns, stored, length)
     return evolve(
         before, columns=columns, write_index=stored + length, rotated=False, offsets=_moved_on(before, length)
@@ -221,7 +254,7 @@ def plan_block(group: Group, length: int) -> RowsPlan:
 @clause("ROWS-20", "PAD-9")
 def can_trim(group: Group, count: int) -> bool:
     """Tell whether every row can drop its newest `count` positions: padding settled, nothing evicted from a ring."""
-    if not is_settled_padding(group) or not 0 <= count <= min(group.offsets, default=0):
+    if group.starts is not None or not is_settled_padding(group) or not 0 <= count <= min(group.offsets, default=0):
         return False
     return group.window is None or max(active(group), *group.offsets, 0) < group.window
 
@@ -253,7 +286,7 @@ def common_left_pad(group: Group, chosen: Sequence[int]) -> int:
 def filtered(group: Group, chosen: Sequence[int]) -> Moved:
     """Plan to keep the rows `chosen`, in this order; the sources of row i are columns of row `chosen[i]`."""
     if not chosen:
-        return Moved((), Group(group.window))
+        return Moved((), Group(group.window, starts=None if group.starts is None else ()))
     dropped = common_left_pad(group, chosen)
     after = evolve(
         group,
@@ -261,6 +294,7 @@ def filtered(group: Group, chosen: Sequence[int]) -> Moved:
         write_index=group.write_index - dropped,
         offsets=tuple(group.offsets[row] for row in chosen),
         ends=None if group.ends is None else tuple(group.ends[row] for row in chosen),
+        starts=None if group.starts is None else tuple(group.starts[row] for row in chosen),
     )
     return Moved((tuple(range(dropped, group.columns)),) * len(chosen), after)
 
@@ -296,6 +330,8 @@ def prepare_problem(
             return f"{name} has {len(numbers)} numbers for {count} rows"
         if min(numbers, default=0) < 0:
             return f"{name} has a number below 0: {min(numbers)}"
+    if group.starts is not None:
+        return "a round is open"
     if not is_settled_padding(group):
         return "earlier padding is not used up"
     if left is not None and any(left) and active(group) > 0:

@@ -24,6 +24,7 @@ class Group:
     write_index: the column that the next decode writes, write_index <= columns.
     rotated: the write index has wrapped since the columns were last laid out in temporal order.
     offsets: per row, the next position; negative while announced left padding is unused.
+    starts: per row, the offset at which the open round began; None if no round is open.
     ends: per row, the position before which its real tokens end; None if no right padding is pending.
     """
 
@@ -33,6 +34,7 @@ class Group:
     rotated: bool = False
     offsets: tuple[int, ...] = ()
     ends: tuple[int, ...] | None = None
+    starts: tuple[int, ...] | None = None
 
 
 @frozen
@@ -179,6 +181,11 @@ def is_settled_padding(group: Group) -> bool:
 
 
 @clause("PAD-9", "ROWS-11")
+def appended_in_round(group: Group) -> int:
+    """Count the columns that were appended in the open round, the same for every row; 0 without one."""
+    return 0 if group.starts is None or not group.offsets else group.offsets[0] - group.starts[0]
+
+
 def may_decode(group: Group) -> bool:
     """Tell whether one position per row can be written in place: there are rows, and their padding is settled."""
     return rows(group) > 0 and is_settled_padding(group)

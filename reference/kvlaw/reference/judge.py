@@ -11,7 +11,8 @@ from kvlaw.reference.expectation import Expectation, Expected
 from kvlaw.reference.history import Sight
 from kvlaw.reference.index import mask_kind
 from kvlaw.reference.model import Model
-from kvlaw.reference.refusals import is_open, refusal
+from kvlaw.reference.refusals import ROUND_CALLS, is_open, refusal
+from kvlaw.reference.rounds import Rounds
 from kvlaw.reference.states import States
 from kvlaw.reference.trims import Judged, Trims
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
@@ -47,7 +48,7 @@ class Judge:
         """Give what ``call`` must answer, and the model after it."""
         if is_open(model, call) or (isinstance(call, Trim) and model.lenient):
             return _EITHER, model
-        if isinstance(call, Trim) and self.profile == "core" and type(call.n) is int:
+        if isinstance(call, Trim) and self.profile == "core" and type(call.n) is int and model.round is None:
             return self.trims.judged(model, call, seen)
         if cited := refusal(model, call, self.config):
             return self.refused(model, cited, seen)
@@ -57,6 +58,8 @@ class Judge:
             return self._mask(model, call), model
         if isinstance(call, Trim):
             return self.trims.done(model, call)
+        if isinstance(call, ROUND_CALLS):
+            return Rounds(self.states).done(model, call)
         return self._plain(model, call)
 
     @clause("OWN-2", "OWN-3", "OWN-7", "OWN-9", "POS-5")
@@ -78,7 +81,7 @@ class Judge:
         if self.profile == "core" and seen.outcome == "ok":
             return _EITHER, after
         first = tuple(c for c in cited if c in ("TRIM-10", "TRIM-13", "ERR-8", "PREC-13"))
-        own = tuple(c for c in cited if c in ("TRIM-3", "TRIM-4", "TRIM-9"))
+        own = tuple(c for c in cited if c in ("TRIM-3", "TRIM-4", "TRIM-9", "ROUND-7", "ROUND-12"))
         kept = self.states.unchanged(after, (*first, "ERR-1", *own))
         return Expectation(("refused",), cited, expected=kept), after
 

@@ -5,7 +5,7 @@ come before any change. These caches are the subject ``builtin:oracle`` and the 
 built.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -115,6 +115,44 @@ class Cache:
         self.dtype = ""
         self.codec: Codec | None = None
         self.floor = 0
+        self.round: int | None = None
+
+    # Rounds.
+
+    @property
+    def appended_in_round(self) -> int:
+        """Positions that were appended in the open round."""
+        return 0 if self.round is None else self.offset - self.round
+
+    def begin_round(self) -> None:
+        """Open a round (ROUND-16)."""
+        if self.round is not None:
+            raise Refusal(f"a round is open since position {self.round}; commit it or roll it back (ROUND-7)")
+        self.round = self.offset
+
+    def commit_round(self) -> None:
+        """Close the round, keep all of it, and convert what is due (ROUND-1, ROUND-11)."""
+        self._demand_round("commit")
+        self._close(0)
+
+    def roll_back(self, keep: Sequence[int]) -> None:
+        """Close the round and take back all but its first ``keep`` positions (ROUND-2, ROUND-4, ROUND-14)."""
+        self._demand_round("roll back")
+        if len(keep) != 1 or not 0 <= keep[0] <= self.appended_in_round:
+            raise Refusal(f"keep {keep}: one number from 0 to {self.appended_in_round} (ROUND-7)")
+        self._close(self.appended_in_round - keep[0])
+
+    def _demand_round(self, asked: str) -> None:
+        if self.round is None:
+            raise Refusal(f"no round is open to {asked} (ROUND-7)")
+
+    def _close(self, count: int) -> None:
+        """Take back the newest positions, and let what is left settle."""
+        self.round, self.state = None, index.after_roll_back(self.state, count)
+        if self.planes is not None and self.columns < self.planes.keys.shape[2]:
+            self.planes = self.planes.kept(tuple(range(self.columns))) if self.columns else None
+            self.dtype = self.dtype if self.planes else ""
+        self.settle()
 
     # Appends.
 
@@ -158,19 +196,21 @@ class Cache:
         self.state, self.dtype, self.codec = plan.after, dtype, codec
         fetch = self.planes.kept(plan.fetch)
         read = Read(fetch.keys, fetch.values, mask, length, dtype, codec)
-        self.settle(keys, values)
+        self.settle()
         return read
 
     def make_codec(self, keys: Bits, values: Bits, dtype: str) -> Codec:
         """Make the codec for tensors of these shapes."""
         return Codec(self.layer, cast("DType", dtype), keys.shape[-1], values.shape[-1])
 
-    def settle(self, keys: Bits, values: Bits) -> None:
-        """Convert every column as laid out, if that is due by now (PREC-1, PREC-5, PREC-8, PREC-9)."""
+    def settle(self) -> None:
+        """Convert every column as laid out, if that is due by now (PREC-1, PREC-5, PREC-8, PREC-9, ROUND-11)."""
         start = self.layer.start
+        if self.round is not None:
+            return
         if self.codec is not None or self.planes is None or not isinstance(start, int) or not self.due_at(self.offset):
             return
-        self.codec = self.make_codec(keys, values, self.dtype)
+        self.codec = self.make_codec(self.planes.keys, self.planes.values, self.dtype)
         self.planes, self.state = _encoded(self.codec, self.planes), index_policy.after_conversion(self.state)
         self.floor = index_policy.floor_after(start, self.offset)
 
@@ -180,6 +220,8 @@ class Cache:
 
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
         """Plan one append."""
+        if self.round is not None:
+            return index.plan_in_round(self.state, length, self.appended_in_round)
         if isinstance(self.state, index.Full):
             return index.full_plan(self.state, length)
         return index.plan_decode(self.state) if phase == "decode" else index.plan_block(self.state, length)
@@ -225,20 +267,22 @@ class Cache:
         """Say whether query ``query`` of the next append sees fetched column ``column``."""
         if isinstance(self.state, index.Full):
             return index.full_visible(self.state, length, query, column, window)
-        if phase == "decode":
+        if phase == "decode" and self.round is None:
             return index.decode_visible(self.state, column, window)
         return index.block_visible(self.state, length, query, column, window)
 
     # Trims and copies.
 
     def can_trim(self, count: int) -> bool:
-        """Say whether ``trim(count)`` would be carried out (TRIM-5, TRIM-6)."""
-        return index.can_trim(self.state, count)
+        """Say whether ``trim(count)`` would be carried out (TRIM-5, TRIM-6, ROUND-9)."""
+        return self.round is None and index.can_trim(self.state, count)
 
     def trim(self, count: int, bypass: bool = False) -> int:
         """Drop the newest ``count`` positions, or refuse (TRIM-1, TRIM-2, TRIM-7, TRIM-11, TRIM-12)."""
         if type(count) is not int or count < 0:
             raise Refusal(f"a trim drops a whole number of positions, 0 or more, not {count!r} (ERR-5)")
+        if self.round is not None:
+            raise Refusal(f"{count} positions cannot be dropped while a round is open (ROUND-9)")
         if bypass and isinstance(self.state, index.Ring):
             self._cut(count, self.state)
         elif not self.can_trim(count):
@@ -259,7 +303,7 @@ class Cache:
         twin = type(self)(self.layer)
         twin.state, twin.dtype = self.state, self.dtype
         twin.planes = self.planes and self.planes.each(np.copy)
-        twin.codec, twin.floor = self.codec, self.floor
+        twin.codec, twin.floor, twin.round = self.codec, self.floor, self.round
         return twin
 
     def take_state(self) -> Mapping[str, npt.NDArray[Any]]:

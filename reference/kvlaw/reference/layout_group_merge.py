@@ -36,7 +36,9 @@ def merge(sources: Sequence[Source]) -> RowGroup:
     group = RowGroup(_joint_layer([source.layer for source in sources]))
     for source in sources:
         if isinstance(source, RowGroup):
-            source.demand_settled_padding("a merge")
+            source.demand_rest("a merge")
+        elif source.round is not None:
+            raise Refusal("a merge of a cache in an open round (ROUND-9)")
         elif isinstance(source.state, index.Ring) and index.active(source.state) < index.live(source.state):
             raise Refusal("a ring that a bypass trim has left short of its window is no row (ROWS-8, ROWS-12)")
     shape = _joint_shape(sources, group.layer)

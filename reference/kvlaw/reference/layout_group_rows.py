@@ -77,7 +77,7 @@ class RowGroup(GroupState):
         mask = self.mask(length, phase, window, array)
         plan, shape = self.plan(phase, length), self.shape or Shape.of(keys, values, dtype)
         given = [b for b in range(self.count) if index_group.real(self.state, b, length)]
-        rows = self.settled(() if self.prefilling else given)
+        rows = self.settled(() if self.prefilling or self.state.starts is not None else given)
         self.rows = tuple(
             row.moved(plan.sources[b], shape, self.layer).written(
                 plan.write_at, _row_of(keys, values, b), shape, self.layer
@@ -125,7 +125,7 @@ class RowGroup(GroupState):
         """Drop the newest ``count`` positions of every row, or refuse; rows that are due convert first."""
         if type(count) is not int or count < 0:
             raise Refusal(f"a trim drops a whole number of positions, 0 or more, not {count!r} (ERR-5)")
-        self.demand_settled_padding("a trim")
+        self.demand_rest("a trim")
         if not self.can_trim(count):
             raise Refusal(f"{count} positions cannot be dropped from rows at {list(self.offsets)} (TRIM-7, ROWS-20)")
         self.rows = self.rows if self.prefilling else self.settled(range(self.count))
@@ -141,8 +141,8 @@ class RowGroup(GroupState):
     ) -> None:
         """Announce padding, per row: columns on the left, real ones with the left ones before, columns on the right."""
         if problem := index_group.prepare_problem(self.state, left, lengths, right):
-            settled = index_group.is_settled_padding(self.state)
-            raise Refusal(f"{problem} ({'PAD-12' if settled else 'PAD-9'})")
+            rest = self.state.starts is None and index_group.is_settled_padding(self.state)
+            raise Refusal(f"{problem} ({'PAD-12' if rest else 'PAD-9, ROUND-9'})")
         self.state = index_group.prepared(self.state, left, lengths, right)
         self.rows = self.rows or (self.empty_row(),) * self.count
 
@@ -151,6 +151,41 @@ class RowGroup(GroupState):
         """Take the right padding that was processed off every row, and clear the ends."""
         if self.state.ends is not None:
             self.take(index_group.plan_finalize(self.state), self.rows, self.shape)
+
+    # Rounds.
+
+    @clause("ROUND-7", "ROUND-11")
+    def begin_round(self) -> None:
+        """Convert the rows that are due, unless the prefill bracket is open, and open a round."""
+        if self.state.starts is not None:
+            raise Refusal("a round is open; commit it or roll it back (ROUND-7)")
+        self.demand_settled_padding("a round")
+        self.rows = self.rows if self.prefilling else self.settled(range(self.count))
+        self.state = index_group.begun(self.state)
+
+    @clause("ROUND-1")
+    def commit_round(self) -> None:
+        """Close the round and keep all of it."""
+        self._close((index_group.appended_in_round(self.state),) * self.count)
+
+    @clause("ROUND-2", "ROUND-7", "ROUND-13")
+    def roll_back(self, keep: Sequence[int]) -> None:
+        """Close the round and keep the first ``keep`` positions of it: one number, or one per row."""
+        keeps = tuple(keep) * self.count if len(keep) == 1 else tuple(keep)
+        most = index_group.appended_in_round(self.state)
+        if self.state.starts is not None and (
+            len(keep) not in (1, self.count) or not all(0 <= kept <= most for kept in keep)
+        ):
+            raise Refusal(
+                f"keep {list(keep)}: one number from 0 to {most}, or one for each of {self.count} rows (ROUND-7)"
+            )
+        self._close(keeps)
+
+    def _close(self, keeps: Sequence[int]) -> None:
+        if self.state.starts is None:
+            raise Refusal("no round is open (ROUND-7)")
+        self.take(index_group.plan_close(self.state, keeps), self.rows, self.shape)
+        self.rows = self.rows if self.prefilling else self.settled(range(self.count))
 
     # Rows out, and fewer rows.
 
@@ -165,12 +200,12 @@ class RowGroup(GroupState):
         self._checked_out(row)
         cache = self._alone(row, self.layer.serial)
         if cache.planes is not None:
-            cache.settle(cache.planes.keys, cache.planes.values)
+            cache.settle()
         return cache
 
     def _checked_out(self, row: int) -> Row:
         self.check_row(row)
-        self.demand_settled_padding("to take a row out")
+        self.demand_rest("to take a row out")
         return self.rows[row]
 
     def _alone(self, row: int, layer: LayerSpec) -> Cache:

@@ -91,11 +91,18 @@ class GroupState:
         if not index_group.is_settled_padding(self.state):
             raise Refusal(f"{asked} while padding is pending or unused: positions {list(self.state.offsets)} (PAD-9)")
 
+    def demand_rest(self, asked: str) -> None:
+        """Refuse while a round is open, or padding is to come (ROUND-9, PAD-9)."""
+        if self.state.starts is not None:
+            raise Refusal(f"{asked} while a round is open (ROUND-9)")
+        self.demand_settled_padding(asked)
+
     # Masks.
 
     def plan(self, phase: Phase, length: int) -> index_group.RowsPlan:
         """Plan one append."""
-        return index_group.plan_decode(self.state) if phase == "decode" else index_group.plan_block(self.state, length)
+        in_place = phase == "decode" and self.state.starts is None
+        return index_group.plan_decode(self.state) if in_place else index_group.plan_block(self.state, length)
 
     @clause("MASK-14", "MASK-15", "MASK-16", "MASK-17")
     def mask(self, length: int, phase: Phase, window: int | None = None, array: bool = False) -> MaskValue:
@@ -120,7 +127,7 @@ class GroupState:
 
     def sees(self, b: int, length: int, phase: Phase, query: int, column: int, window: int | None) -> bool:
         """Say whether a query of row ``b`` in the next append sees fetched column ``column``."""
-        if phase == "decode":
+        if phase == "decode" and self.state.starts is None:
             return index_group.decode_visible(self.state, b, column, window)
         return index_group.block_visible(self.state, b, length, query, column, window)
 

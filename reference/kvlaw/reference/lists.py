@@ -8,12 +8,17 @@ from kvlaw.reference.model import Model
 from kvlaw.reference.refusals import is_open, refusal
 from kvlaw.reference.trims import Judged
 from kvlaw.reference.world import Layers, Seen, UnknownObjectError
-from kvlaw.spec.calls import Append, Call, Clone, Drop, LookAt, OpenList, Reset, Trim
+from kvlaw.spec.calls import Append, BeginRound, Call, Clone, CommitRound, Drop, LookAt, OpenList, Reset, RollBack, Trim
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import LayerSpec
 
 Result = tuple[Expectation, Layers]
-_CHARGED = {"decode": ("POS-2",), "window": ("POS-2",), "known": ("POS-2",), "clone": ("OWN-2",), "reset": ("OWN-7",)}
+_CHARGED = {
+    **dict.fromkeys(("decode", "window", "known"), ("POS-2",)),
+    **dict.fromkeys(("begin_round", "commit_round", "roll_back"), ("ROUND-12",)),
+    "clone": ("OWN-2",),
+    "reset": ("OWN-7",),
+}
 """What a call is charged with that a list does not carry out although every layer would."""
 
 
@@ -43,7 +48,7 @@ class Lists:
     @clause("POS-7", "TRIM-13", "TRIM-14", "ERR-8")
     def call(self, target: Layers, call: Call, tokens: tuple[int, ...], seen: Seen) -> Result:
         """Give what ``call`` must answer, and the list after it."""
-        if not isinstance(call, Append | Clone | Drop | LookAt | Reset | Trim):
+        if not isinstance(call, Append | Clone | Drop | LookAt | Reset | Trim | BeginRound | CommitRound | RollBack):
             raise UnknownObjectError(f"{call.on!r} is a list of layers: it cannot be asked to {call.verb}")
         if isinstance(call, Trim):
             expectation, after = self._trim(target, call, seen)
@@ -56,8 +61,11 @@ class Lists:
         if any(is_open(model, call) for model in target.models):
             return Expectation(("ok", "refused"), ends=True), target
         if refusing := [cited for model in target.models if (cited := refusal(model, call, self.judge.config))]:
-            return self._refused(target, ("ERR-8", *refusing[0]), ("ERR-8", *refusing[0]), seen)
+            whole = "ROUND-12" if isinstance(call, BeginRound | CommitRound | RollBack) else "ERR-8"
+            return self._refused(target, (whole, *refusing[0]), (whole, *refusing[0]), seen)
         results = [self.judge.call(model, call, tokens, seen) for model in target.models]
+        if isinstance(call, BeginRound | CommitRound | RollBack):
+            results = [(_of_all(inner), after) for inner, after in results]
         if any(after.past.converted for _, after in results):
             results = [(_left_alone(inner), after) for inner, after in results]
         return _gathered(Expectation(charged=_CHARGED.get(call.verb, ())), results)
@@ -69,7 +77,8 @@ class Lists:
         return _gathered(Expectation(("refused",), cited), results)
 
     def _trim(self, target: Layers, call: Trim, seen: Seen) -> Result:
-        if self.judge.profile == "core" and type(call.n) is int:
+        rounds = any(model.round is not None for model in target.models)
+        if self.judge.profile == "core" and type(call.n) is int and not rounds:
             return self._judged(target, call, seen)
         if any(refusal(model, call, self.judge.config) for model in target.models):
             return self._refused(target, ("TRIM-13", "ERR-8"), ("TRIM-13", "TRIM-7"), seen)
@@ -91,6 +100,13 @@ class Lists:
         inner = tuple(Expectation((outcome,), expected=(Expected("offset", m.offset, cited),)) for m in models)
         answers = tuple(evolve(e, clauses=("TRIM-13", *e.clauses)) for e in judged.expected if e.field == "answer")
         return evolve(judged, expected=answers, layers=inner), Layers(models)
+
+
+def _of_all(inner: Expectation) -> Expectation:
+    """Cite that every layer begins and ends its round."""
+    ends = ("round", "offset")
+    cited = (evolve(e, clauses=("ROUND-12", *e.clauses)) if e.field in ends else e for e in inner.expected)
+    return evolve(inner, expected=tuple(cited))
 
 
 def _left_alone(inner: Expectation) -> Expectation:

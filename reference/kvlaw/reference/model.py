@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from kvlaw.reference import index, index_policy
 from kvlaw.reference.history import Row, Sight, sight
 from kvlaw.spec.calls import Phase
+from kvlaw.spec.cite import clause
 from kvlaw.spec.config import LayerSpec, Storage
 from kvlaw.spec.observations import Unbounded
 
@@ -18,7 +19,8 @@ from kvlaw.spec.observations import Unbounded
 class Past:
     """What happened to a cache so far, as far as clauses ask about it.
 
-    ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row;
+    ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row; ``turned``:
+    those that a roll back took from this row and not from all, so that they lie in dead columns;
     ``lent``: a cache was made of this row, or this is that cache; ``joined_others``: it was a source of a merge;
     ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding.
     """
@@ -42,6 +44,9 @@ class Past:
     lent: bool = False
     filtered: bool = False
     finalized: bool = False
+    rounds: bool = False
+    rolled: bool = False
+    turned: frozenset[int] = frozenset()
     idle: bool = False
     told: bool = False
 
@@ -52,6 +57,8 @@ class Model:
 
     ``row`` is its meaning, ``state`` and ``slots`` its layout (ids by column, 0 for a column never
     written).
+
+    ``round`` is the offset at which the open round began, None if none is open.
 
     ``converted`` says that its storage has changed to codes, ``floor`` is the reuse floor that this left.
 
@@ -69,6 +76,7 @@ class Model:
     version: int = 0
     converted: bool = False
     floor: int = 0
+    round: int | None = None
 
     @classmethod
     def empty(cls, layer: LayerSpec, lenient: bool = False) -> "Model":
@@ -98,8 +106,10 @@ class Model:
         return "unbounded" if left is None else left
 
     def settled(self) -> "Model":
-        """Convert what is due: at the end of an append, on the offset that it brought (PREC-1, PREC-5)."""
+        """Convert what is due: at the end of an append or a round, on the offset that it left (PREC-1, PREC-5)."""
         start = self.layer.start
+        if self.round is not None:
+            return self
         if not isinstance(start, int) or self.converted or not index_policy.is_due(start, self.offset):
             return self
         floor = index_policy.floor_after(start, self.offset)
@@ -127,6 +137,8 @@ class Model:
 
     def plan(self, phase: Phase, length: int) -> index.Plan[Any]:
         """Plan one append."""
+        if self.round is not None:
+            return index.plan_in_round(self.state, length, self.offset - self.round)
         if isinstance(self.state, index.Full):
             return index.full_plan(self.state, length)
         return index.plan_decode(self.state) if phase == "decode" else index.plan_block(self.state, length)
@@ -148,8 +160,7 @@ class Model:
             grew=plan.add > 0 and self.offset > 0,
         )
         after = evolve(self, row=self.row.appended(tokens), state=plan.after, slots=tuple(slots), past=past)
-        settled = evolve(after, version=self.version + 1).settled()
-        return settled.was(converted=settled.converted and not self.converted), plan
+        return evolve(after, version=self.version + 1).converting(), plan
 
     def trimmed(self, count: int, bypass: bool = False) -> "Model":
         """Drop the newest positions as a cache of our design does (``bypass`` cuts columns)."""
@@ -164,6 +175,37 @@ class Model:
         else:
             state = self.state  # another design's answer: its layout is not modelled
         return evolve(self, row=row, state=state, slots=slots, past=past, version=self.version + 1)
+
+    # Rounds.
+
+    def begun(self) -> "Model":
+        """Open a round."""
+        return evolve(self, round=self.offset, version=self.version + 1)
+
+    @property
+    def appended_in_round(self) -> int:
+        """Positions that were appended in the open round."""
+        return 0 if self.round is None else self.offset - self.round
+
+    def taken_back(self, keep: int) -> "Model":
+        """Close the round and keep the first ``keep`` positions that were appended in it, as a history has them."""
+        count = self.appended_in_round - keep
+        gone = frozenset(self.row.tokens[self.offset - count :])
+        past = evolve(self.past, dropped=self.past.dropped | gone, rolled=self.past.rolled or count > 0, rounds=True)
+        row = self.row.trimmed(count)
+        return evolve(self, row=row, past=evolve(past, converted=False), round=None, version=self.version + 1)
+
+    @clause("ROUND-1", "ROUND-2", "ROUND-4", "ROUND-11")
+    def closed(self, keep: int) -> "Model":
+        """Close the round, keep its first ``keep`` positions, and convert what is due then."""
+        state = index.after_roll_back(self.state, self.appended_in_round - keep)
+        slots = self.slots[: state.columns] if isinstance(state, index.Ring) else self.slots
+        return evolve(self.taken_back(keep), state=state, slots=slots).converting()
+
+    def converting(self) -> "Model":
+        """Convert what is due, and remember whether that was so."""
+        settled = self.settled()
+        return settled.was(converted=settled.converted and not self.converted)
 
     def was(self, **changes: Any) -> "Model":
         """Remember something that happened."""

@@ -2,9 +2,10 @@
 
 from kvlaw.reference import index
 from kvlaw.reference.model import Model
-from kvlaw.spec.calls import Append, Call, FetchDense, MakeMask, Malformed, Trim
+from kvlaw.spec.calls import Append, BeginRound, Call, CommitRound, FetchDense, MakeMask, Malformed, RollBack, Trim
 from kvlaw.spec.config import Config
 
+ROUND_CALLS = (BeginRound, CommitRound, RollBack)
 TENSORS: dict[Malformed, str] = {
     "rank": "ERR-2",
     "batch": "ERR-2",
@@ -24,6 +25,8 @@ def refusal(model: Model, call: Call, config: Config) -> tuple[str, ...]:
 
     ``config`` says which tensors are appended.
     """
+    if isinstance(call, ROUND_CALLS):
+        return _round_refusal(model, call)
     if isinstance(call, Trim):
         return _trim_refusal(model, call)
     malformed = getattr(call, "malformed", None)
@@ -60,8 +63,22 @@ def _argument_refusal(model: Model, argument: int | None) -> tuple[str, ...]:
 def _trim_refusal(model: Model, call: Trim) -> tuple[str, ...]:
     if type(call.n) is not int or call.n < 0:
         return ("TRIM-9", "ERR-5") if call.n < 0 else ("ERR-5",)
+    if model.round is not None:
+        return ("ROUND-9", "TRIM-12" if call.bypass else "TRIM-7")
     if call.bypass and isinstance(model.state, index.Ring):
         return () if index.can_bypass(model.state, call.n) else ("TRIM-12",)
     if index.can_trim(model.state, call.n):
         return ()
     return ("TRIM-4", "TRIM-7") if 0 < call.n <= model.offset else ("TRIM-7",)
+
+
+def _round_refusal(model: Model, call: Call) -> tuple[str, ...]:
+    """Give the clauses by which a call of a round is refused."""
+    if isinstance(call, BeginRound):
+        return ("ROUND-7",) if model.round is not None else ()
+    if isinstance(call, CommitRound | RollBack) and model.round is None:
+        return ("ROUND-7",)
+    if isinstance(call, RollBack):
+        fits = len(call.keep) == 1 and 0 <= call.keep[0] <= model.appended_in_round
+        return () if fits else ("ROUND-7",)
+    return ()

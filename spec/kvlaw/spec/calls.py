@@ -291,6 +291,28 @@ class EndPrefill(BaseCall):
     verb: ClassVar[str] = "end_prefill"
 
 
+@frozen(kw_only=True)
+class BeginRound(BaseCall):
+    """Open a round: what is appended from here on can be taken back (ROUND-1)."""
+
+    verb: ClassVar[str] = "begin_round"
+
+
+@frozen(kw_only=True)
+class CommitRound(BaseCall):
+    """Close the round and keep all that was appended in it."""
+
+    verb: ClassVar[str] = "commit_round"
+
+
+@frozen(kw_only=True)
+class RollBack(BaseCall):
+    """Close the round and keep the first ``keep`` positions that were appended in it: one number, or one per row."""
+
+    verb: ClassVar[str] = "roll_back"
+    keep: tuple[int, ...]
+
+
 Call: TypeAlias = (
     AppendDecode
     | AppendWindow
@@ -305,6 +327,9 @@ Call: TypeAlias = (
     | Reset
     | Drop
     | OpenList
+    | BeginRound
+    | CommitRound
+    | RollBack
     | MakeCache
     | Merge
     | Extract
@@ -332,6 +357,9 @@ CALLS: dict[str, type[Call]] = {
         Reset,
         Drop,
         OpenList,
+        BeginRound,
+        CommitRound,
+        RollBack,
         MakeCache,
         Merge,
         Extract,

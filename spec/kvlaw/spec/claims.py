@@ -24,7 +24,7 @@ MOST = 1_000_000
 
 NUMBERS = ("rows", "offset", "columns", "size", "nbytes", "write_index", "bytes_per_token", "floor")
 MASKS = ("none", "causal", "array")
-WORDS = ("identity", "storage", "form")
+WORDS = ("identity", "storage", "form", "round")
 OF_QUERIES = ("sees", "order")
 OF_COLUMNS = ("fetches", "holds")
 OF_CALLS = ("refused", "ok", "answer")

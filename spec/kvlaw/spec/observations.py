@@ -18,6 +18,7 @@ MaskKind = Literal["none", "causal", "array"]
 Form = Literal["dense", "affine", "restored"]
 """What columns are: tensors as appended, affine codes, or tensors dequantized from codes."""
 Unbounded = Literal["unbounded"]
+RoundWord = Literal["open", "none"]
 
 
 @frozen(eq=False)
@@ -59,6 +60,8 @@ class StateView:
     for n = 0 .. offset + 1; bytes count whole planes; ``write_index`` is the next column to write. ``form`` says what
     the planes hold (see ``ReadView``), ``floor`` is the reuse floor (0: none), ``max_append`` how many appended
     positions make the cache due: an append of that many changes the storage when it ends, of one fewer does not.
+    ``round`` says whether a round is open.
+
     A group shows how many ``rows`` it has, and what they share; each row's own state is in the row's observation.
     """
 
@@ -77,6 +80,7 @@ class StateView:
     floor: int | None = None
     max_append: int | Unbounded | None = None
     rows: int | None = None
+    round: RoundWord | None = None
 
 
 def join_codes(words: npt.NDArray[Any], scales: npt.NDArray[Any], biases: npt.NDArray[Any]) -> Bits:

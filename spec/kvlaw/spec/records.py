@@ -58,6 +58,7 @@ class CacheRecord:
     floor: int | None = None
     max_append: int | Unbounded | None = None
     rows: int | None = None
+    round: str | None = None
 
 
 @frozen

@@ -33,9 +33,10 @@ _FIRST = {
     **dict.fromkeys(("extract", "hand_back"), "row"),
     **dict.fromkeys(("filter", "commit_prefill"), "rows"),
     "trim": "n",
+    "roll_back": "keep",
 }
 """What the first bare word behind a verb says."""
-_PER_ROW = ("rows", "left", "lengths", "right")
+_PER_ROW = ("keep", "rows", "left", "lengths", "right")
 """The options of calls that are lists of integers, written ``1,0`` (``none``: an empty one)."""
 _READS = ("decode", "window", "known", "attend")
 SHOWN_BY = {

@@ -40,6 +40,9 @@ _MADE_BY = {
     "begin_prefill": "bracket",
     "commit_prefill": "bracket",
     "end_prefill": "bracket",
+    "begin_round": "rounds",
+    "commit_round": "rounds",
+    "roll_back": "rounds",
 }
 
 

@@ -38,10 +38,10 @@ class BoundaryFault(WrongCache):
         """Give the floor that a conversion at ``offset`` leaves."""
         return offset if self.start > 0 else 0
 
-    def settle(self, keys: Bits, values: Bits) -> None:
+    def settle(self) -> None:
         if self.codec is not None or self.planes is None or not self.due():
             return
-        self.codec = self.make_codec(keys, values, self.dtype)
+        self.codec = self.make_codec(self.planes.keys, self.planes.values, self.dtype)
         self.planes = self.converted(self.planes)
         self.floor = self.floor_at(self.offset)
 

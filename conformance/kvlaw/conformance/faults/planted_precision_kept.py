@@ -14,7 +14,7 @@ from kvlaw.reference.codes import Codec
 from kvlaw.reference.layout import Cache, Read, Refusal
 from kvlaw.spec.calls import AppendName
 from kvlaw.spec.config import LayerSpec
-from kvlaw.spec.observations import Bits, StateView, Unbounded
+from kvlaw.spec.observations import StateView, Unbounded
 
 # Identity.
 
@@ -154,9 +154,9 @@ class ClonesConvertTogether(BoundaryFault):
         self.twins.append(twin)
         return twin
 
-    def settle(self, keys: Bits, values: Bits) -> None:
+    def settle(self) -> None:
         before = self.codec
-        super().settle(keys, values)
+        super().settle()
         for twin in self.twins if before is None and self.codec is not None else ():
             if twin.codec is None and twin.planes is not None:
                 twin.codec, twin.floor = self.codec, self.floor

@@ -5,12 +5,13 @@ from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import CallRules, arguments, lengths
 from kvlaw.conformance.machines.list_rules import ListRules
+from kvlaw.conformance.machines.round_rules import RoundRules
 from kvlaw.spec.calls import AppendWindow, Trim
 
 data_ = st.data()
 
 
-class ContractMachine(ListRules, CallRules):
+class ContractMachine(ListRules, RoundRules, CallRules):
     """Calls anything at any time."""
 
     optional = (
@@ -30,6 +31,7 @@ class ContractMachine(ListRules, CallRules):
         "keep",
         "far",
         "odd",
+        "round",
     )
 
     @precondition(lambda self: not self.over and "bypass" in self.used and "bypass" in self.can)

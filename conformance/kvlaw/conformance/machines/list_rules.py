@@ -8,11 +8,35 @@ from hypothesis.stateful import precondition, rule
 from kvlaw.conformance.machines.base import LockstepMachine
 from kvlaw.conformance.machines.policies import layers as layers_of
 from kvlaw.reference.oracle import Layers
-from kvlaw.spec.calls import AppendDecode, AppendKnown, AppendWindow, Clone, LookAt, OpenList, Reset, Trim
+from kvlaw.spec.calls import (
+    AppendDecode,
+    AppendKnown,
+    AppendWindow,
+    BeginRound,
+    Clone,
+    CommitRound,
+    LookAt,
+    OpenList,
+    Reset,
+    RollBack,
+    Trim,
+)
 from kvlaw.spec.config import LayerSpec
 
 data_ = st.data()
-_LIST_ACTS = ("decode", "window", "window", "known", "trim", "trim", "clone", "reset", "look", "spoilt")
+_LIST_ACTS = (
+    "decode",
+    "window",
+    "window",
+    "known",
+    "trim",
+    "trim",
+    "clone",
+    "reset",
+    "look",
+    "spoilt",
+    *("round",) * 4,
+)
 _acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
 
 
@@ -55,6 +79,17 @@ class ListRules(LockstepMachine):
             if not self.over:
                 self._act(data, name, act)
 
+    def _round(self, data: st.DataObject, name: str) -> None:
+        """Begin a round of all layers, or end the one that is open; in the layout profile wrongly now and then."""
+        first = cast("Layers", self.run_.oracle.world[name]).models[0]
+        wrong = self.layout and data.draw(st.integers(0, 5), label="wrong") == 0
+        if (first.round is None) is not wrong:
+            self.do(BeginRound(on=name))
+            return
+        most = first.appended_in_round
+        keep = most + 1 if wrong else data.draw(st.integers(0, most), label="keep")
+        self.do(CommitRound(on=name) if data.draw(st.integers(0, 3)) == 0 else RollBack(keep=(keep,), on=name))
+
     def _act(self, data: st.DataObject, name: str, act: str) -> None:
         offset = cast("Layers", self.run_.oracle.world[name]).offset
         if act == "decode":
@@ -69,6 +104,8 @@ class ListRules(LockstepMachine):
             self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
         elif act == "reset" and "reset" in self.can:
             self.do(Reset(on=name))
+        elif act == "round" and "rounds" in self.can:
+            self._round(data, name)
         elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:

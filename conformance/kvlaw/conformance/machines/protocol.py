@@ -1,7 +1,7 @@
 """The protocol machine: drives a cache the way runtimes do.
 
-Prefill in chunks, decode for a while, draft and verify with a trim of what was rejected, a cloned prefix that goes its
-own way, a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
+Prefill in chunks, decode for a while, draft and verify with a trim or a round, a cloned prefix that goes its own way,
+a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
 """
 
 from typing import Any
@@ -9,15 +9,15 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from kvlaw.conformance.machines.base import LockstepMachine
 from kvlaw.conformance.machines.contract import lengths
+from kvlaw.conformance.machines.round_rules import DraftRules
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Reset, Trim
 
 
-class ProtocolMachine(LockstepMachine):
+class ProtocolMachine(DraftRules):
     """Calls as a runtime would."""
 
-    optional = ("verify", "prefix", "conversation", "own_window")
+    optional = ("verify", "prefix", "conversation", "own_window", "draft")
 
     @property
     def passing(self) -> dict[str, Any]:
@@ -71,6 +71,13 @@ class ProtocolMachine(LockstepMachine):
         if not self.over:
             self.do(Trim(n=max(0, drafts - kept), bypass=True))
         self.fired("verify_past_the_window")
+
+    @precondition(lambda self: not self.over and "draft" in self.used and "rounds" in self.can)
+    @rule(data=st.data())
+    def draft(self, data: st.DataObject) -> None:
+        """Verify drafts in a round and take the rejected ones back, wherever the window ends."""
+        self.draft_and_verify(data, "c0", self.passing)
+        self.fired("draft")
 
     @precondition(
         lambda self: not self.over and "prefix" in self.used and "clone" in self.can and len(self.run_.oracle.world) < 6

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import CallRules, lengths
+from kvlaw.conformance.machines.round_rules import RoundRules
 from kvlaw.conformance.machines.row_rules import RowRules, prepare_of
 from kvlaw.reference import index_group
 from kvlaw.reference.model import Model
@@ -44,7 +45,7 @@ from kvlaw.spec.config import LayerSpec
 data_ = st.data()
 
 
-class RowsContractMachine(RowRules, CallRules):
+class RowsContractMachine(RowRules, RoundRules, CallRules):
     """Calls anything at any time."""
 
     crowd = 10
@@ -66,6 +67,7 @@ class RowsContractMachine(RowRules, CallRules):
         "bracket",
         "back",
         "beyond",
+        "round",
     )
 
     def on(self, draw: st.DataObject) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import lengths
+from kvlaw.conformance.machines.round_rules import DraftRules
 from kvlaw.conformance.machines.row_rules import Names, RowRules
 from kvlaw.reference import index_group
 from kvlaw.reference.oracle import Group
@@ -33,10 +34,10 @@ data_ = st.data()
 _CROWD = 9
 
 
-class RowsProtocolMachine(RowRules):
+class RowsProtocolMachine(RowRules, DraftRules):
     """Calls on a batch as a runtime would make them."""
 
-    optional = ("verify", "bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old")
+    optional = ("bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old", "draft")
 
     def __init__(self) -> None:
         """Start with the batch that is opened first, and nobody away."""
@@ -128,7 +129,7 @@ class RowsProtocolMachine(RowRules):
         window = self.config.window
         return 4 if window is None else min(4, window - index_group.active(self.here.state) - 2)
 
-    @precondition(lambda self: self.running and "verify" in self.used and "trim" in self.can and self.room > 0)
+    @precondition(lambda self: self.running and "trim" in self.can and self.room > 0)
     @rule(data=data_)
     def verify(self, data: st.DataObject) -> None:
         """Verify drafts of all rows in one window and trim what was rejected."""
@@ -136,6 +137,13 @@ class RowsProtocolMachine(RowRules):
         self.do(AppendWindow(length=drafts + 1, on=self.batch, **self.passing))
         self.do(Trim(n=data.draw(st.integers(1, drafts), label="rejected"), on=self.batch))
         self.fired("verify")
+
+    @precondition(lambda self: self.running and "draft" in self.used and "rounds" in self.can)
+    @rule(data=data_)
+    def draft(self, data: st.DataObject) -> None:
+        """Verify drafts of all rows in a round; each keeps what it accepts."""
+        self.draft_and_verify(data, self.batch, self.passing)
+        self.fired("draft")
 
     # Rows that leave.
 

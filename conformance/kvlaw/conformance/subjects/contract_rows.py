@@ -141,7 +141,8 @@ class ContractRowsAdapter(ContractAdapter):
         words: dict[str, Any] = {name: word(cache, name) for name in WORDS if name in self.shows}
         can_trim = tuple(bool(cache.can_trim(n)) for n in range(most + 2)) if "can_trim" in self.shows else None
         left = bound(cache) if "max_append" in self.shows else None
-        return StateView(can_trim=can_trim, max_append=left, rows=self.row_count(cache), **numbers, **words)
+        rows, rounds = self.row_count(cache), self.round_of(cache)
+        return StateView(can_trim=can_trim, max_append=left, rows=rows, round=rounds, **numbers, **words)
 
     def show_rows(self, group: Any) -> Sequence[StateView]:
         """Show what each row shows, and its planes."""

@@ -3,10 +3,12 @@
 ``append_decode(keys, values, *, window=, as_array=)`` and ``append_window(...)`` answer a read with ``keys``,
 ``values``, ``mask`` and ``attend(queries, *, scale=)``; the rest is optional: ``fetch_dense(keys, values)``,
 ``mask(length, *, phase=, window=, as_array=)``, ``trim(n, *, bypass=)``, ``can_trim(n)``, ``clone()``, ``reset()``,
-``state()``, and the numbers ``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``,
-``identity``, ``storage``. A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``,
-``max_append`` (None: unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds
-none); the ``keys`` and ``values`` of its reads may be such triples.
+``state()``, ``begin_round()``, ``commit_round()`` and ``roll_back(keep)`` with ``in_round``, and the numbers
+``offset``, ``size``, ``nbytes``, ``columns``, ``write_index``, ``bytes_per_token``, ``identity``, ``storage``.
+
+A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``, ``max_append`` (None:
+unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds none); the ``keys``
+and ``values`` of its reads may be such triples.
 
 The bits of a known append are compared, query by query, with what each query gives alone (READ-13): by the optional
 ``attend_alone(queries, mask, *, scale=)`` of its read, for one query ``[B, H, 1, D]`` and a bool mask ``[B, 1, 1, S]``,
@@ -19,11 +21,11 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from attrs import evolve
 
 from kvlaw.conformance.interface import UNSHOWN, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import (
     WORDS,
-    ArrayAdapter,
     attribute,
     has,
     is_triple,
@@ -31,8 +33,10 @@ from kvlaw.conformance.subjects.array_adapter import (
     shown,
 )
 from kvlaw.conformance.subjects.arrays import Arrays
+from kvlaw.conformance.subjects.round_calls import RoundCalls, takes_rounds
 from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.observations import StateView
 
 CALLS = {
     "append_known": "known",
@@ -60,7 +64,7 @@ def takes(function: Any, name: str) -> bool:
     return name in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
 
-class ContractAdapter(ArrayAdapter):
+class ContractAdapter(RoundCalls):
     """Asks a cache by the calls of our contract."""
 
     def __init__(self, arrays: Arrays, make: Callable[[LayerSpec, Config], Any], example: Any) -> None:
@@ -70,7 +74,7 @@ class ContractAdapter(ArrayAdapter):
         self.takes_array = takes(example.append_window, "as_array")
         self.shows = shown(example, *self.readable(example), *WORDS, "columns")
         able = {brings for method, brings in CALLS.items() if callable(getattr(example, method, None))}
-        able |= {"phases", "attend", "mask"} | self.shows
+        able |= {"phases", "attend", "mask"} | self.shows | ({"rounds"} if takes_rounds(example) else set())
         able |= {"window_argument"} if self.takes_window else set()
         able |= {"as_array"} if self.takes_array else set()
         if "trim" in able:
@@ -123,6 +127,10 @@ class ContractAdapter(ArrayAdapter):
     def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
         """Build the next append's mask."""
         return cache.mask(length, phase=phase, **self._mask_arguments(window, array))
+
+    def show(self, cache: Any) -> StateView:
+        """Show the state, and whether a round is open where that is said."""
+        return evolve(super().show(cache), round=self.round_of(cache))
 
     def trim(self, cache: Any, n: Any, bypass: bool) -> Any:
         """Drop the newest positions."""

@@ -14,12 +14,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import (
     WORDS,
-    ArrayAdapter,
     attribute,
     has,
     is_triple,
@@ -28,8 +27,10 @@ from kvlaw.conformance.subjects.array_adapter import (
 )
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.conformance.subjects.contract_type import takes
+from kvlaw.conformance.subjects.round_calls import RoundCalls, takes_rounds
 from kvlaw.spec.calls import AppendName, Phase
 from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.observations import StateView
 
 
 def _from_state(cache: Any) -> Any:
@@ -58,7 +59,7 @@ def is_duck(cache: Any) -> bool:
     return callable(getattr(cache, "update_and_fetch", None))
 
 
-class DuckAdapter(ArrayAdapter):
+class DuckAdapter(RoundCalls):
     """Asks a cache by mlx-lm's calls."""
 
     def __init__(
@@ -76,6 +77,7 @@ class DuckAdapter(ArrayAdapter):
             able |= {"mask"} | ({"window_argument"} if self.takes_window else set())
             able |= {"as_array"} if self.takes_array else set()
         able |= _trims(example) | ({"reset"} if callable(getattr(example, "reset", None)) else set())
+        able |= {"rounds"} if takes_rounds(example) else set()
         able |= {"clone"} if clone or callable(getattr(example, "clone", None)) else set()
         able |= {"state"} if has(example, "state") else set()
         able |= {"planes", "columns"} if self._has_planes(example) else set()
@@ -158,6 +160,10 @@ class DuckAdapter(ArrayAdapter):
             return tuple(bool(cache.can_trim(n)) for n in range(offset + 2))
         able = bool(cache.is_trimmable())
         return tuple(able and n <= offset for n in range(offset + 2))
+
+    def show(self, cache: Any) -> StateView:
+        """Show the state, and whether a round is open where that is said."""
+        return evolve(super().show(cache), round=self.round_of(cache))
 
     def clone(self, cache: Any) -> Any:
         """Copy the cache."""

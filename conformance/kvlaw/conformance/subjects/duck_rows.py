@@ -143,6 +143,7 @@ class DuckRowsAdapter(DuckAdapter):
             nbytes=number(cache, "nbytes") if "nbytes" in self.readable(cache) else None,
             can_trim=self._flags_of_rows(cache),
             rows=self.row_count(cache),
+            round=self.round_of(cache),
         )
 
     def show_rows(self, group: DuckGroup) -> list[StateView]:

@@ -3,8 +3,9 @@
 Those with a storage policy come in every kernel set (``--set kernels=tiled``).
 """
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve
 
@@ -84,6 +85,24 @@ class MlxImplAdapter(ContractAdapter):
         from kvlaw.mlx_impl import layers
 
         return layers.trim(caches, n)
+
+    def begin_round_layers(self, caches: list[Any]) -> None:
+        """Open a round of all layers."""
+        from kvlaw.mlx_impl import layers
+
+        layers.begin_round(caches)
+
+    def commit_round_layers(self, caches: list[Any]) -> None:
+        """Keep the round of all layers."""
+        from kvlaw.mlx_impl import layers
+
+        layers.commit_round(caches)
+
+    def roll_back_layers(self, caches: list[Any], keep: Sequence[int]) -> None:
+        """Take back all but the first positions of all layers."""
+        from kvlaw.mlx_impl import layers
+
+        layers.roll_back(caches, keep[0] if len(keep) == 1 else cast("Any", keep))
 
     def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
         """Say whether every layer can trim."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from kvlaw.conformance.subjects.duck_rows import DuckGroup, DuckRowsAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.conformance.subjects.mlx_lm_rounds import TrimmedRounds
 from kvlaw.spec.config import Config, Kind, LayerSpec
 
 BATCHES: Mapping[str, tuple[Kind, ...]] = {
@@ -54,7 +55,7 @@ class Listed:
         return cls(caches.from_state(state))
 
 
-class MlxLmRowsAdapter(DuckRowsAdapter):
+class MlxLmRowsAdapter(TrimmedRounds, DuckRowsAdapter):
     """One of mlx-lm's groups, and the serial caches beside it."""
 
     def __init__(self, name: str, clone: str | None = None) -> None:
@@ -68,6 +69,7 @@ class MlxLmRowsAdapter(DuckRowsAdapter):
         example = self._made(LayerSpec("full") if grows else LayerSpec("ring", 8), self.config)
         super().__init__(MlxArrays(cpu=True), self._made, example, clone or "deepcopy")
         self.kinds = kinds
+        self.capabilities |= {"rounds"}
         self.capabilities |= {"sinks"} if {"ring", "ring_rows"} & set(kinds) else set()
 
     def _made(self, layer: LayerSpec, _config: Config) -> Any:

@@ -1,6 +1,6 @@
 """``builtin:oracle``: the NumPy reference caches as a subject, and the adapter on which planted faults are built."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,16 @@ from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Bits, StateView, Unbounded
 
 
+def _all_or_none(caches: list[Any], act: Callable[[Any], Any]) -> list[Any]:
+    """Act on clones first; take them over when every layer accepted."""
+    twins = [cache.clone() for cache in caches]
+    answers = [act(twin) for twin in twins]
+    for cache, twin in zip(caches, twins, strict=True):
+        cache.state, cache.planes, cache.dtype = twin.state, twin.planes, twin.dtype
+        cache.codec, cache.floor, cache.round = twin.codec, twin.floor, twin.round
+    return answers
+
+
 def _shown_group(group: RowGroup) -> StateView:
     most = max((*group.offsets, 0))
     return StateView(
@@ -30,6 +40,7 @@ def _shown_group(group: RowGroup) -> StateView:
         can_trim=tuple(group.can_trim(n) for n in range(most + 2)),
         max_append=group.max_append,
         rows=group.count,
+        round="none" if group.state.starts is None else "open",
     )
 
 
@@ -87,13 +98,13 @@ class ReferenceAdapter(Adapter):
         self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool
     ) -> list[Any]:
         """Append to clones first; take them over when every layer accepted."""
-        twins = [cache.clone() for cache in caches]
-        pairs = zip(twins, tensors, strict=True)
-        reads = [self.append(twin, keys, values, phase, window, array) for twin, (keys, values) in pairs]
-        for cache, twin in zip(caches, twins, strict=True):
-            cache.state, cache.planes, cache.dtype = twin.state, twin.planes, twin.dtype
-            cache.codec, cache.floor = twin.codec, twin.floor
-        return reads
+        given = iter(tensors)
+
+        def append(twin: Cache) -> Any:
+            keys, values = next(given)
+            return self.append(twin, keys, values, phase, window, array)
+
+        return _all_or_none(caches, append)
 
     def fetched(self, read: Any) -> tuple[Any, Any] | None:
         """Give what the read attends; of a group's read, row by row (``fetched_rows``)."""
@@ -185,6 +196,7 @@ class ReferenceAdapter(Adapter):
             form=cache.storage if cache.planes is not None else "dense",
             floor=cache.floor,
             max_append=cache.max_append,
+            round="none" if cache.round is None else "open",
         )
         planes = cache.planes
         return view if planes is None else evolve(view, keys=planes.keys.copy(), values=planes.values.copy())
@@ -236,6 +248,32 @@ class ReferenceAdapter(Adapter):
     def show_rows(self, group: Any) -> list[StateView]:
         """Show everything of each row."""
         return [_shown_row(group, b) for b in range(group.count)]
+
+    # Rounds.
+
+    def begin_round(self, cache: Any) -> None:
+        """Open a round."""
+        cache.begin_round()
+
+    def commit_round(self, cache: Any) -> None:
+        """Keep the round."""
+        cache.commit_round()
+
+    def roll_back(self, cache: Any, keep: Sequence[int]) -> None:
+        """Take back all but the first positions of the round."""
+        cache.roll_back(keep)
+
+    def begin_round_layers(self, caches: list[Any]) -> None:
+        """Open a round of every layer."""
+        _all_or_none(caches, lambda cache: cache.begin_round())
+
+    def commit_round_layers(self, caches: list[Any]) -> None:
+        """Keep the round of every layer."""
+        _all_or_none(caches, lambda cache: cache.commit_round())
+
+    def roll_back_layers(self, caches: list[Any], keep: Sequence[int]) -> None:
+        """Take back all but the first positions of every layer's round."""
+        _all_or_none(caches, lambda cache: cache.roll_back(keep))
 
     def poison(self, array: Any) -> None:
         """Overwrite the caller's array."""
