@@ -15,6 +15,7 @@
   ``recurrent_state`` (their arrays) and ``delta_rule`` (the recurrence in plain operations);
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models; ``mlx_lm_rows``: groups of them for its batch generator;
+  ``mlx_lm_recurrent``: drop-ins for recurrent layers, and how their models let them draft;
 * ``errors``: what is refused, naming the clause.
 """
 
