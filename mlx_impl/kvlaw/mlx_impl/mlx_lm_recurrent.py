@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import attrs
 import mlx.core as mx
@@ -321,8 +321,7 @@ def _runs_the_rule(kind: type) -> bool:
 
 
 def _class_of(thing: Any) -> type[Any]:
-    found: Any = type(thing)
-    return found
+    return cast("type[Any]", type(thing))
 
 
 class _Swaps:
