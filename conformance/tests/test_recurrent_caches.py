@@ -25,7 +25,7 @@ from kvlaw.reference.numerics import DTYPES, Bits, DType, equal_bits, family
 from kvlaw.reference.numerics.gated_delta import Inputs
 from kvlaw.reference.recurrent import Recurrent, merge
 
-HISTORIES = 350 if os.environ.get("KVLAW_LONG") == "1" else 40
+HISTORIES = 350 if os.environ.get("KVLAW_LONG") == "1" else 25
 CALLS = 50
 CHANNELS, GROUPS, HEADS, KEY, VALUE = 5, 1, 2, 4, 3
 FAMILIES = ("normal", "normal * 100", "zeros of both signs", "halves", "some infinity", "any exponent")
@@ -88,7 +88,8 @@ class Pair:
             self.compare()
 
     def advance(self) -> None:
-        inputs, projected = self.step(len(self.theirs.rows) + (self.rng.random() < 0.03))
+        wrong = self.rng.random() < 0.03 and not (self.serial and self.theirs.shapes is None)  # it takes any batch
+        inputs, projected = self.step(len(self.theirs.rows) + wrong)
         if inputs.shape[0] == len(self.theirs.rows) > 0:
             self.same(from_mlx(self.ours.window(to_mlx(inputs, self.dtype))), self.theirs.window(inputs), self.dtype)
         counted = self.theirs.counts(inputs.shape[1])
