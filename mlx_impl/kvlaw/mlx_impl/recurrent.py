@@ -202,13 +202,22 @@ class RecurrentCache:
 
     # -- what it cannot do, and what it need not ----------------------------------------------------------------------
 
+    due = False
+    """There is nothing to convert."""
+    max_append: int | None = None
+    """No number of positions makes it due."""
+
+    def settle(self) -> bool:
+        """Say False: there is nothing to convert."""
+        return False
+
     @clause("REC-11")
     def can_trim(self, n: int) -> bool:
         """Say False: no state is that of fewer positions."""
         return False
 
     @clause("REC-11", "ERR-5")
-    def trim(self, n: int) -> int:
+    def trim(self, n: int, *, bypass: bool = False) -> int:
         """Refuse.
 
         Raises:

@@ -346,7 +346,7 @@ class RecurrentRows:
         return False
 
     @clause("REC-11", "ERR-5")
-    def trim(self, n: int) -> int:
+    def trim(self, n: int, *, bypass: bool = False) -> int:
         """Refuse.
 
         Raises:
