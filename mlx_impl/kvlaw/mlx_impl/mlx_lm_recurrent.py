@@ -68,7 +68,7 @@ class _Arrays:
         if not self.recorded:
             self._put[number] = array
 
-    @clause("REC-6")
+    @clause("inv:REC-9")
     def advance(self, n: int) -> None:
         """Take over what was put back for ``n`` positions, unless the step was recorded.
 
@@ -79,7 +79,7 @@ class _Arrays:
         if self.recorded:
             return
         if self.in_round:
-            raise RoundError("a step in a round", "within recording(model) alone it can be taken back", "REC-6")
+            raise RoundError("a step in a round", "within recording(model) alone it can be taken back", "ROUND-9")
         self._hold(State(put[0][...], put[1][...]), n)
 
     def _hold(self, state: State, n: int) -> None:
@@ -110,7 +110,7 @@ class _Arrays:
         """
         self.cache.commit_round()
 
-    @clause("ROUND-2", "REC-6")
+    @clause("ROUND-2", "inv:REC-9")
     def roll_back(self, keep: Any) -> None:
         """Close the round and keep its first ``keep`` positions, of a group also one number per row.
 
@@ -121,12 +121,12 @@ class _Arrays:
 
     # -- what servers ask ---------------------------------------------------------------------------------------------
 
-    @clause("REC-11")
+    @clause("inv:REC-13")
     def is_trimmable(self) -> bool:
         """Say False."""
         return False
 
-    @clause("REC-11", "ERR-5")
+    @clause("inv:REC-13", "ERR-5")
     def trim(self, n: int) -> int:
         """Refuse.
 
@@ -135,7 +135,7 @@ class _Arrays:
             TrimError: otherwise.
         """
         count = as_count(n, "trim of", "ERR-5")
-        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "REC-11")
+        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
 
     @property
     def offset(self) -> int:
@@ -179,7 +179,7 @@ class RecurrentDropIn(_Arrays):
         return
 
     @classmethod
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def merge(cls, caches: Sequence[Any]) -> "RecurrentRowsDropIn":
         """Make a group of the rows of drop-ins, in their order; these stay as they are.
 
@@ -189,7 +189,7 @@ class RecurrentDropIn(_Arrays):
         for found in caches:
             if not isinstance(found, _Arrays):
                 possible = "drop-ins for recurrent layers can be merged with each other"
-                raise ConfigError(f"a merge of a {type(found).__name__}", possible, "ROWS-7", "REC-9")
+                raise ConfigError(f"a merge of a {type(found).__name__}", possible, "ROWS-7")
         return RecurrentRowsDropIn(merge_recurrent([found.cache for found in caches]))
 
 
@@ -221,7 +221,7 @@ class RecurrentRowsDropIn(_Arrays):
         """Make a group of the rows of drop-ins, serial ones and groups, in their order; these stay as they are."""
         return RecurrentDropIn.merge(caches)
 
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def extend(self, other: "RecurrentRowsDropIn") -> None:
         """Add the rows of another group behind these; the other group stays as it is.
 
@@ -230,7 +230,7 @@ class RecurrentRowsDropIn(_Arrays):
         """
         self.cache = RecurrentDropIn.merge([self, other]).cache
 
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def extract(self, idx: int) -> RecurrentDropIn:
         """Give one row as a serial drop-in; the group stays as it is.
 
@@ -239,7 +239,7 @@ class RecurrentRowsDropIn(_Arrays):
         """
         return RecurrentDropIn(self.cache.extract(idx))
 
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def filter(self, batch_indices: Sequence[int] | mx.array) -> None:
         """Keep these rows, in this order.
 
@@ -249,7 +249,7 @@ class RecurrentRowsDropIn(_Arrays):
         listed: Any = batch_indices.tolist() if isinstance(batch_indices, mx.array) else batch_indices
         self.cache.filter(tuple(listed))
 
-    @clause("REC-8", "PAD-12")
+    @clause("inv:REC-4", "PAD-12")
     def prepare(
         self,
         *,
@@ -264,7 +264,7 @@ class RecurrentRowsDropIn(_Arrays):
         """
         self.cache.prepare(left_padding, lengths, right_padding)
 
-    @clause("REC-8", "PAD-7")
+    @clause("inv:REC-4", "PAD-7")
     def finalize(self) -> None:
         """Forget where rows were to end."""
         self.cache.finalize()
@@ -274,7 +274,7 @@ class RecurrentRowsDropIn(_Arrays):
 
 
 @contextmanager
-@clause("REC-6")
+@clause("inv:REC-9")
 def recording(model: Any) -> Generator[None, None, None]:
     """Let the linear attention modules of an mlx-lm ``model`` hand their inputs to our caches while the context lasts.
 
@@ -301,7 +301,7 @@ def linear_modules(model: Any) -> list[Any]:
     for module in found:
         if not hasattr(module, "conv1d"):
             name = _class_of(module).__name__
-            raise ConfigError(f"a recording of {name}", "one convolution named conv1d is needed", "REC-12")
+            raise ConfigError(f"a recording of {name}", "one convolution named conv1d is needed", "ERR-6")
     return found
 
 

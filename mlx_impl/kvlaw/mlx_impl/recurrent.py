@@ -46,7 +46,7 @@ class RecurrentCache:
     """The state of one recurrent layer for a batch of B rows at one offset; ``kernel`` is the convolution's K.
 
     Raises:
-        ConfigError: if ``kernel`` is below 1 (REC-12).
+        ConfigError: if ``kernel`` is below 1 (ERR-6).
     """
 
     __slots__ = ("__weakref__", "_offset", "_round", "_state", "kernel")
@@ -56,11 +56,11 @@ class RecurrentCache:
     _state: State | None
     _round: Round | None
 
-    @clause("REC-12", "ERR-6")
+    @clause("ERR-6")
     def __init__(self, kernel: int = 4) -> None:
         found = as_integer(kernel)
         if found is None or found < 1:
-            raise ConfigError(f"a convolution over {kernel!r}", "at least 1 position is needed", "REC-12", "ERR-6")
+            raise ConfigError(f"a convolution over {kernel!r}", "at least 1 position is needed", "ERR-6")
         self.kernel = found
         self._clear()
 
@@ -71,7 +71,7 @@ class RecurrentCache:
     # -- what it is and where it stands -------------------------------------------------------------------------------
 
     @property
-    @clause("REC-1")
+    @clause("inv:REC-1")
     def identity(self) -> str:
         """Return ``recurrent(conv=K)``."""
         return f"recurrent(conv={self.kernel})"
@@ -90,13 +90,13 @@ class RecurrentCache:
         return self._state.tail.shape[0] if self._state else 0
 
     @property
-    @clause("REC-5")
+    @clause("inv:REC-13")
     def bytes_per_token(self) -> int:
         """Return 0: positions take no room."""
         return 0
 
     @property
-    @clause("REC-5")
+    @clause("inv:REC-13")
     def nbytes(self) -> int:
         """Return the bytes of the state, which no position changes; 0 while empty."""
         return self._state.nbytes if self._state else 0
@@ -115,7 +115,7 @@ class RecurrentCache:
         """Hold a state that belongs to nobody else, outside a round."""
         self._state, self._offset, self._round = state, offset, None
 
-    @clause("REC-1", "OWN-4")
+    @clause("inv:REC-1", "OWN-4")
     def state(self) -> dict[str, mx.array | int]:
         """Return ``conv`` ``[B, K - 1, C]`` and ``matrix`` ``[B, H, E, D]``, none while empty, and the offset."""
         held = self._state
@@ -124,14 +124,14 @@ class RecurrentCache:
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
-    @clause("REC-3")
+    @clause("inv:REC-2")
     def window(self, inputs: mx.array) -> mx.array:
         """Return what the convolution of ``inputs`` ``[B, L, C]`` reads, ``[B, K - 1 + L, C]``, and change nothing."""
         if self._state is None:
             return mx.pad(inputs, [(0, 0), (self.kernel - 1, 0), (0, 0)])
         return convolved(self._state, inputs, None)
 
-    @clause("REC-2", "REC-3", "REC-4")
+    @clause("inv:REC-2")
     def advance(
         self,
         inputs: mx.array,
@@ -182,7 +182,7 @@ class RecurrentCache:
         self._open()
         self._round = None
 
-    @clause("REC-6", "ROUND-2", "ROUND-7")
+    @clause("inv:REC-9", "ROUND-2", "ROUND-7")
     def roll_back(self, keep: int) -> None:
         """Close the round and keep its first ``keep`` positions, as if the others had never been.
 
@@ -211,12 +211,12 @@ class RecurrentCache:
         """Say False: there is nothing to convert."""
         return False
 
-    @clause("REC-11")
+    @clause("inv:REC-13")
     def can_trim(self, n: int) -> bool:
         """Say False: no state is that of fewer positions."""
         return False
 
-    @clause("REC-11", "ERR-5")
+    @clause("inv:REC-13", "ERR-5")
     def trim(self, n: int, *, bypass: bool = False) -> int:
         """Refuse.
 
@@ -225,11 +225,11 @@ class RecurrentCache:
             TrimError: otherwise.
         """
         count = as_count(n, "trim of", "ERR-5")
-        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "REC-11")
+        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    @clause("REC-10", "OWN-2", "OWN-3")
+    @clause("OWN-2", "OWN-3")
     def clone(self) -> Self:
         """Return an independent cache in the same state, with the same open round."""
         twin = type(self)(self.kernel)
@@ -246,7 +246,7 @@ class RecurrentCache:
             raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
         self._state, self._offset, self._round = other._state, other._offset, other._round
 
-    @clause("REC-10", "OWN-7")
+    @clause("OWN-7")
     def reset(self) -> None:
         """Return to the constructed, empty state; other shapes or another dtype may follow."""
         self._clear()

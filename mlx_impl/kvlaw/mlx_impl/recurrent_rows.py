@@ -55,7 +55,7 @@ class Rows:
             raise RoundError(asked, "a round is open", "ROUND-9")
         self.refuse_padding(asked)
 
-    @clause("REC-8")
+    @clause("inv:REC-4")
     def spans(self, length: int) -> list[Span] | None:
         """Return of each row which of the next ``length`` columns count; None: all of all rows."""
         if not self.padded:
@@ -93,7 +93,7 @@ class RecurrentRows:
     """The state of one recurrent layer for rows with offsets of their own; opens with ``rows`` empty ones.
 
     Raises:
-        ConfigError: if ``kernel`` is below 1, or ``rows`` below 0 (REC-12).
+        ConfigError: if ``kernel`` is below 1, or ``rows`` below 0 (ERR-6).
     """
 
     __slots__ = ("__weakref__", "_rows", "kernel")
@@ -101,18 +101,18 @@ class RecurrentRows:
     kernel: int
     """How many positions the convolution reads at once."""
 
-    @clause("REC-12", "ERR-6")
+    @clause("ERR-6")
     def __init__(self, kernel: int = 4, rows: int = 0) -> None:
         count = as_integer(rows)
         if count is None or count < 0:
-            raise ConfigError(f"a group of {rows!r} rows", "an integer of at least 0 is needed", "ERR-6", "REC-12")
+            raise ConfigError(f"a group of {rows!r} rows", "an integer of at least 0 is needed", "ERR-6")
         self.kernel = RecurrentCache(kernel).kernel
         self._rows = Rows((0,) * count)
 
     # -- what it is and where it stands -------------------------------------------------------------------------------
 
     @property
-    @clause("REC-1")
+    @clause("inv:REC-1")
     def identity(self) -> str:
         """Return ``recurrent_rows(conv=K)``."""
         return f"recurrent_rows(conv={self.kernel})"
@@ -136,13 +136,13 @@ class RecurrentRows:
         return max(self.offsets, default=0)
 
     @property
-    @clause("REC-5")
+    @clause("inv:REC-13")
     def bytes_per_token(self) -> int:
         """Return 0: positions take no room."""
         return 0
 
     @property
-    @clause("REC-5")
+    @clause("inv:REC-13")
     def nbytes(self) -> int:
         """Return the bytes of the state of all rows; 0 while empty."""
         return self._rows.state.nbytes if self._rows.state else 0
@@ -161,7 +161,7 @@ class RecurrentRows:
         """Hold what belongs to nobody else."""
         self._rows = rows
 
-    @clause("REC-1", "OWN-4")
+    @clause("inv:REC-1", "OWN-4")
     def state(self) -> dict[str, Any]:
         """Return ``conv`` ``[B, K - 1, C]`` and ``matrix`` ``[B, H, E, D]``, none while empty, and the offsets."""
         held = self._rows.state
@@ -170,7 +170,7 @@ class RecurrentRows:
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
-    @clause("REC-3", "REC-8")
+    @clause("inv:REC-2", "inv:REC-4")
     def window(self, inputs: mx.array) -> mx.array:
         """Return what the convolution of ``inputs`` ``[B, L, C]`` reads, padding as zeros, and change nothing."""
         spans = self._rows.spans(inputs.shape[1])
@@ -181,13 +181,13 @@ class RecurrentRows:
             state = State(zeros, zeros)  # the matrix is not read
         return convolved(state, inputs, spans)
 
-    @clause("REC-8")
+    @clause("inv:REC-4")
     def padding(self, length: int) -> mx.array | None:
         """Return which of the next ``length`` columns count, bool ``[B, L]``; None: all of them."""
         spans = self._rows.spans(length)
         return counted(spans, length) if spans else None
 
-    @clause("REC-2", "REC-3", "REC-4", "REC-7", "REC-8")
+    @clause("inv:REC-2", "inv:REC-3", "inv:REC-4")
     def advance(
         self,
         inputs: mx.array,
@@ -210,7 +210,7 @@ class RecurrentRows:
         admit(step, rows.state)
         if step.inputs.shape[0] != self.rows:
             possible = f"the group has {self.rows}"
-            raise ShapeError(f"an advance of {step.inputs.shape[0]} rows", possible, "ERR-2", "REC-12")
+            raise ShapeError(f"an advance of {step.inputs.shape[0]} rows", possible, "ERR-2")
         length = step.length
         outputs, then = advanced(rows.state or step.empty_state(self.kernel), step, rows.spans(length))
         recorded = rows.round and rows.round.with_step(step, then)
@@ -219,7 +219,7 @@ class RecurrentRows:
 
     # -- padding ------------------------------------------------------------------------------------------------------
 
-    @clause("REC-8", "PAD-9", "PAD-12")
+    @clause("inv:REC-4", "PAD-9", "PAD-12")
     def prepare(
         self,
         left: Sequence[int] | None = None,
@@ -249,7 +249,7 @@ class RecurrentRows:
         offsets = tuple(offset - pad for offset, pad in zip(rows.offsets or (0,) * count, pads, strict=True))
         self._rows = attrs.evolve(rows, offsets=offsets, ends=_ends(offsets, pads, given, behind))
 
-    @clause("REC-8", "PAD-7")
+    @clause("inv:REC-4", "PAD-7")
     def finalize(self) -> None:
         """Forget where rows were to end: what comes next counts in all of them."""
         self._rows = attrs.evolve(self._rows, ends=None)
@@ -280,7 +280,7 @@ class RecurrentRows:
         self._open()
         self._rows = attrs.evolve(self._rows, round=None)
 
-    @clause("REC-6", "ROUND-2", "ROUND-7", "ROUND-13")
+    @clause("inv:REC-9", "ROUND-2", "ROUND-7", "ROUND-13")
     def roll_back(self, keep: int | Sequence[int]) -> None:
         """Close the round and keep its first ``keep`` positions: one number for all rows, or one per row.
 
@@ -304,7 +304,7 @@ class RecurrentRows:
 
     # -- rows come and go ---------------------------------------------------------------------------------------------
 
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def extract(self, row: int) -> RecurrentCache:
         """Return a row as a serial cache of its own, with arrays of its own; an empty one if it has no position.
 
@@ -319,7 +319,7 @@ class RecurrentRows:
         made.hold(state.taken([number]) if state and offset else None, offset)
         return made
 
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def filter(self, rows: Sequence[int]) -> None:
         """Keep ``rows``, in the order given.
 
@@ -340,12 +340,12 @@ class RecurrentRows:
 
     # -- what it cannot do, and copies --------------------------------------------------------------------------------
 
-    @clause("REC-11")
+    @clause("inv:REC-13")
     def can_trim(self, n: int) -> bool:
         """Say False: no state is that of fewer positions."""
         return False
 
-    @clause("REC-11", "ERR-5")
+    @clause("inv:REC-13", "ERR-5")
     def trim(self, n: int, *, bypass: bool = False) -> int:
         """Refuse.
 
@@ -354,9 +354,9 @@ class RecurrentRows:
             TrimError: otherwise.
         """
         count = as_count(n, "trim of", "ERR-5")
-        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "REC-11")
+        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
 
-    @clause("REC-10", "OWN-2", "OWN-3")
+    @clause("OWN-2", "OWN-3")
     def clone(self) -> Self:
         """Return an independent group in the same state, with the same open round."""
         twin = type(self)(self.kernel)
@@ -373,7 +373,7 @@ class RecurrentRows:
             raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
         self._rows = other._rows
 
-    @clause("REC-10", "OWN-7")
+    @clause("OWN-7")
     def reset(self) -> None:
         """Empty every row and forget padding and round; other shapes or another dtype may follow."""
         self._rows = Rows((0,) * self.rows)
@@ -385,7 +385,7 @@ class RecurrentRows:
         return self.clone()
 
 
-@clause("REC-9", "ROWS-8")
+@clause("inv:REC-12", "ROWS-8")
 def merge_recurrent(sources: Sequence[RecurrentCache | RecurrentRows]) -> RecurrentRows:
     """Return a new group of all rows of groups and serial caches, in order; the sources stay as they are.
 

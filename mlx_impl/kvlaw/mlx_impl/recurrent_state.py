@@ -77,7 +77,7 @@ class Step:
         return State(mx.zeros((batch, kernel - 1, channels), self.inputs.dtype), mx.zeros(shape, mx.float32))
 
 
-@clause("REC-12", "ERR-2", "ERR-3", "ERR-4")
+@clause("ERR-2", "ERR-3", "ERR-4")
 def admit(step: Step, state: State | None) -> None:
     """Check the inputs of an advance, by each other and by what is held.
 
@@ -88,20 +88,20 @@ def admit(step: Step, state: State | None) -> None:
     parts = attrs.asdict(step, recurse=False, filter=lambda field, _: field.name != "run")
     for name, part in parts.items():
         if not isinstance(part, mx.array) or part.dtype not in FLOATS:
-            raise DTypeError(f"{name} {part!r:.40}", "an mx.array of bf16, f16 or f32 is needed", "ERR-3", "REC-12")
+            raise DTypeError(f"{name} {part!r:.40}", "an mx.array of bf16, f16 or f32 is needed", "ERR-3")
     shapes = ", ".join(f"{name} {list(part.shape)}" for name, part in parts.items())
     if not _fit_each_other(step):
         possible = "inputs [B, L, C], queries and keys [B, L, G, D], values [B, L, H, E] and gates [B, L, H], L >= 1"
-        raise ShapeError(f"an advance of {shapes}", possible, "ERR-2", "ERR-4", "REC-12")
+        raise ShapeError(f"an advance of {shapes}", possible, "ERR-2", "ERR-4")
     if state is None:
         return
     if step.inputs.dtype != state.tail.dtype:
         possible = f"the cache holds {state.tail.dtype}"
-        raise DTypeError(f"an advance of {step.inputs.dtype}", possible, "ERR-3", "REC-12")
+        raise DTypeError(f"an advance of {step.inputs.dtype}", possible, "ERR-3")
     found = step.empty_state(state.tail.shape[1] + 1)
     if (found.tail.shape, found.matrix.shape) != (state.tail.shape, state.matrix.shape):
         possible = f"the cache holds {state.describe()}"
-        raise ShapeError(f"an advance of {found.describe()}", possible, "ERR-2", "REC-12")
+        raise ShapeError(f"an advance of {found.describe()}", possible, "ERR-2")
 
 
 def _fit_each_other(step: Step) -> bool:
@@ -115,7 +115,7 @@ def _fit_each_other(step: Step) -> bool:
     return lengths_agree and gates_agree and not empty and heads % groups == 0
 
 
-@clause("REC-3", "REC-8")
+@clause("inv:REC-2", "inv:REC-4")
 def convolved(state: State, inputs: mx.array, spans: Sequence[Span] | None) -> mx.array:
     """Return what the convolution of ``inputs`` ``[B, L, C]`` reads: the tail, then the inputs, padding as zeros."""
     if spans is not None:
@@ -123,7 +123,7 @@ def convolved(state: State, inputs: mx.array, spans: Sequence[Span] | None) -> m
     return mx.concatenate([state.tail, inputs], axis=1)
 
 
-@clause("REC-2", "REC-3", "REC-8")
+@clause("inv:REC-2", "inv:REC-4")
 def advanced(state: State, step: Step, spans: Sequence[Span] | None) -> tuple[mx.array, State]:
     """Return the outputs ``[B, L, H, E]`` of a step and the state after it; ``spans``: what counts of each row."""
     length, kept = step.length, state.tail.shape[1]
@@ -138,7 +138,7 @@ def advanced(state: State, step: Step, spans: Sequence[Span] | None) -> tuple[mx
     return outputs, State(tail, matrix)
 
 
-@clause("REC-6")
+@clause("inv:REC-9")
 def replayed(state: State, steps: Sequence[tuple[Step, State]], keeps: Sequence[int]) -> State:
     """Return the state of rows that had, of the positions of all ``steps``, only their first ``keeps``.
 

@@ -65,7 +65,7 @@ class Recurrent:
     def __attrs_post_init__(self) -> None:
         """Announce no padding."""
         if self.kernel < 1:
-            raise Refusal(f"a convolution over {self.kernel} positions (REC-12)")
+            raise Refusal(f"a convolution over {self.kernel} positions (ERR-6)")
         self.pads = [0] * len(self.rows)
 
     @classmethod
@@ -85,7 +85,7 @@ class Recurrent:
         """Whether padding is pending or unused."""
         return self.ends is not None or any(self.pads)
 
-    @clause("REC-1", "REC-3")
+    @clause("inv:REC-1", "inv:REC-2")
     def tail(self, row: int) -> Bits:
         """Return the newest ``kernel`` - 1 inputs of a row [K - 1, C], zeros before its first position."""
         shapes = self._known()
@@ -94,7 +94,7 @@ class Recurrent:
         zeros = np.zeros((self.kernel - 1, shapes.channels), number)
         return np.concatenate([zeros, inputs])[len(inputs) :]
 
-    @clause("REC-1")
+    @clause("inv:REC-1")
     def matrix(self, row: int) -> Bits:
         """Return the state of a row [H, E, D], zeros before its first position."""
         matrices = self.rows[row].matrices
@@ -109,12 +109,12 @@ class Recurrent:
 
     def _known(self) -> Shapes:
         if self.shapes is None:
-            raise Refusal("no position has fixed shapes yet (REC-1)")
+            raise Refusal("no position has fixed shapes yet (ERR-2)")
         return self.shapes
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
-    @clause("REC-8")
+    @clause("inv:REC-4")
     def counts(self, length: int) -> NDArray[np.bool_]:
         """Return which of the next ``length`` columns are positions, [B, L]."""
         counted = np.zeros((len(self.rows), length), np.bool_)
@@ -123,7 +123,7 @@ class Recurrent:
             counted[b, pad : pad + max(0, room)] = True
         return counted
 
-    @clause("REC-3", "REC-8")
+    @clause("inv:REC-2", "inv:REC-4")
     def window(self, inputs: Bits) -> Bits:
         """Return what the convolution of ``inputs`` [B, L, C] reads, [B, K - 1 + L, C], padding as zeros."""
         shown = np.where(self.counts(inputs.shape[1])[..., np.newaxis], inputs, inputs.dtype.type(0))
@@ -133,7 +133,7 @@ class Recurrent:
             tails = np.array([self.tail(b) for b in range(len(self.rows))]).reshape(tails.shape)
         return np.concatenate([tails, shown], axis=1)
 
-    @clause("REC-2", "REC-4", "REC-7", "REC-8")
+    @clause("inv:REC-2", "inv:REC-3", "inv:REC-4")
     def advance(self, inputs: Bits, projected: Inputs) -> Bits:
         """Give each row its positions among L columns and return the outputs [B, L, H, E], zeros in padding.
 
@@ -154,24 +154,24 @@ class Recurrent:
         self.appended += inputs.shape[1] if self.starts is not None else 0
         return outputs
 
-    @clause("REC-12")
+    @clause("ERR-2")
     def _fitting(self, inputs: Bits, projected: Inputs) -> Shapes:
         try:
             batch, *matrix = projected.state_shape()
         except ValueError as error:
-            raise Refusal(f"{error} (REC-12)") from error
+            raise Refusal(f"{error} (ERR-2)") from error
         known = inputs.ndim == 3 and 0 not in inputs.shape  # [B, L, C]
         if not known or inputs.shape[:2] != projected.keys.shape[:2] or batch != len(self.rows):
-            raise Refusal(f"inputs {inputs.shape} for {len(self.rows)} rows (REC-12)")
+            raise Refusal(f"inputs {inputs.shape} for {len(self.rows)} rows (ERR-2)")
         dtype = "f32" if inputs.dtype == np.uint32 else projected.dtype
         found = Shapes(inputs.shape[2], dtype, tuple(matrix))
         if self.shapes not in (None, found):
-            raise Refusal(f"{found} does not fit what is held, {self.shapes} (REC-12)")
+            raise Refusal(f"{found} does not fit what is held, {self.shapes} (ERR-2)")
         return found
 
     # -- padding ------------------------------------------------------------------------------------------------------
 
-    @clause("REC-8")
+    @clause("inv:REC-4")
     def prepare(self, left: Numbers | None, lengths: Numbers | None, right: Numbers | None) -> None:
         """Announce the padding of the columns that come next, one number per row in each list."""
         self.refuse_unrest("a preparation")
@@ -191,7 +191,7 @@ class Recurrent:
             held = (len(row.inputs) for row in self.rows)
             self.ends = [n + length - pad for n, length, pad in zip(held, lengths, pads, strict=True)]
 
-    @clause("REC-8")
+    @clause("inv:REC-4")
     def finalize(self) -> None:
         """Forget where rows were to end."""
         self.ends = None
@@ -218,7 +218,7 @@ class Recurrent:
         """Close the round and keep all of it."""
         self.roll_back([self.appended] * len(self.rows))
 
-    @clause("REC-6", "ROUND-13")
+    @clause("inv:REC-9", "ROUND-13")
     def roll_back(self, keeps: Numbers) -> None:
         """Close the round and keep the first ``keeps`` positions of each row."""
         if self.starts is None:
@@ -233,14 +233,14 @@ class Recurrent:
 
     # -- rows, copies -------------------------------------------------------------------------------------------------
 
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def extract(self, row: int) -> "Recurrent":
         """Return a row alone; without a position it has no shapes."""
         self.refuse_unrest("an extraction")
         self._check([row])
         return Recurrent(self.kernel, [self.rows[row]], self.shapes if self.offsets[row] else None)
 
-    @clause("REC-9")
+    @clause("inv:REC-12")
     def filter(self, rows: Numbers) -> None:
         """Keep ``rows``, in the order given."""
         self._check(rows)
@@ -255,21 +255,21 @@ class Recurrent:
         if any(not 0 <= row < len(self.rows) for row in rows):
             raise Refusal(f"rows {list(rows)} of {len(self.rows)} (ROWS-18)")
 
-    @clause("REC-10")
+    @clause("OWN-2")
     def clone(self) -> "Recurrent":
         """Return an independent copy, its open round included."""
         twin = evolve(self, rows=list(self.rows))
         twin.pads = list(self.pads)
         return twin
 
-    @clause("REC-10")
+    @clause("OWN-2")
     def reset(self) -> None:
         """Empty every row, and forget padding, round and shapes."""
         self.rows, self.pads = [Row()] * len(self.rows), [0] * len(self.rows)
         self.shapes = self.ends = self.starts = self.fresh = None
 
 
-@clause("REC-9")
+@clause("inv:REC-12")
 def merge(sources: Sequence[Recurrent]) -> Recurrent:
     """Return the rows of all sources, in order; the sources stay as they are."""
     for source in sources:
