@@ -308,6 +308,23 @@ def test_padding_is_zeros_to_the_convolution_and_nothing_to_the_state() -> None:
     assert group.padding(3) is None
 
 
+def test_left_padding_alone_is_over_when_it_is_used_up() -> None:
+    world = World.of(mx.float32)
+    group = RecurrentRows(KERNEL, 2)
+    group.prepare(left=[3, 0])
+    assert (group.offsets, group.offset) == ((-3, 0), 0)
+    group.advance(*world.tokens([90, 91], [0, 1]))
+    refused(group, PaddingError, group.begin_round)
+    assert group.offsets == (-1, 2)
+    group.advance(*world.tokens([92, 5], [2, 3]))
+    assert group.padding(2) is None
+    group.begin_round()
+    group.advance(*world.tokens([6], [4]))
+    group.commit_round()
+    assert (group.offsets, group.offset) == ((2, 5), 5)
+    assert [held(group, row) for row in (0, 1)] == [held(world.alone([5, 6])), held(world.alone([0, 1, 2, 3, 4]))]
+
+
 def test_a_filter_in_a_round_keeps_what_can_be_taken_back() -> None:
     world = World.of(mx.float32)
     group = merge_recurrent([world.alone([0]), world.alone([1, 2]), world.alone([])])
@@ -321,7 +338,10 @@ def test_a_filter_in_a_round_keeps_what_can_be_taken_back() -> None:
     group.advance(*world.tokens([1], [1]))
     group.filter([])
     group.roll_back(1)
-    assert (group.offsets, group.nbytes) == ((), 0)
+    assert (shown(group), group.nbytes, group.in_round) == ({"offsets": ()}, 0, False)
+    group.prepare(left=[1, 0])  # two empty rows, of any dtype
+    group.advance(*(part.astype(mx.float16) for part in world.tokens([0], [1])))
+    assert group.offsets == (0, 1)
 
 
 def test_sources_of_a_merge_and_a_group_behind_an_extraction_stay_as_they_are() -> None:
@@ -426,6 +446,11 @@ def test_rows_that_are_not_there_and_merges_of_what_does_not_fit_are_refused() -
     group.prepare(lengths=[1, 2], right=[1, 0])
     refused(group, PaddingError, lambda: group.extract(0))
     refused(group, PaddingError, lambda: group.prepare(lengths=[1, 2], right=[1, 0]))
+
+
+def test_a_convolution_reads_4_positions_unless_told_otherwise() -> None:
+    assert (RecurrentCache().identity, RecurrentRows().identity) == ("recurrent(conv=4)", "recurrent_rows(conv=4)")
+    assert (RecurrentRows().rows, RecurrentRows(3, 2).rows) == (0, 2)
 
 
 def test_what_cannot_be_built_is_refused() -> None:
