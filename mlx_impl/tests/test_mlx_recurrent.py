@@ -344,6 +344,21 @@ def test_a_filter_in_a_round_keeps_what_can_be_taken_back() -> None:
     assert group.offsets == (0, 1)
 
 
+def test_rows_may_be_filtered_before_they_have_a_state() -> None:
+    world = World.of(mx.float32)
+    group = RecurrentRows(KERNEL, 3)
+    group.filter([2, 0])
+    assert (shown(group), group.nbytes, group.bytes_per_token, group.offset) == ({"offsets": (0, 0)}, 0, 0, 0)
+    group.begin_round()
+    group.filter([0])
+    group.advance(*world.tokens([1, 2]))
+    group.filter([0])
+    group.roll_back(1)
+    assert held(group) == held(world.alone([1]))
+    assert RecurrentRows().offset == 0
+    assert group.bytes_per_token == 0
+
+
 def test_sources_of_a_merge_and_a_group_behind_an_extraction_stay_as_they_are() -> None:
     world = World.of(mx.float32)
     one, other = world.alone([0, 1]), world.alone([2])
@@ -396,6 +411,10 @@ def test_another_shape_or_dtype_than_what_is_held_is_refused() -> None:
     refused(cache, ShapeError, lambda: cache.advance(good[0][..., :3], *good[1:]))
     refused(cache, ShapeError, lambda: cache.advance(*(part[:, :0] for part in good)))
     refused(group, ShapeError, lambda: group.advance(*world.tokens([1], [2])))
+    refused(group, ShapeError, lambda: group.advance(*world.tokens([1], [2], [3], [4])))
+    filled = merge_recurrent([cache])
+    refused(filled, DTypeError, lambda: filled.advance(good[0].astype(mx.float16), *good[1:]))
+    refused(filled, ShapeError, lambda: filled.advance(good[0][..., :3], *good[1:]))
 
 
 def test_rounds_that_cannot_begin_or_end_so_are_refused() -> None:
