@@ -105,14 +105,14 @@ def told(report: run.Report) -> str:
     return written.getvalue()
 
 
-def test_every_kernel_set_and_the_codec_are_among_all_campaigns() -> None:
+def test_every_kernel_set_the_codec_and_the_recurrence_are_among_all_campaigns() -> None:
     names = [campaign.name for campaign in run.campaigns()]
-    assert len(set(names)) == len(names) == 6
-    for part in ("codec", "attention", "plain operations", "unfused", "tiled_causal", "tiled"):
+    assert len(set(names)) == len(names) == 7
+    for part in ("codec", "attention", "plain operations", "unfused", "tiled_causal", "tiled", "recurrence"):
         assert any(name.endswith(part) for name in names)
     for budget in BUDGETS:
         runs = [(part.campaign.name, part.dtype) for part in run.parts(budget)]
-        assert len(runs) == len(set(runs)) == 4 * 3 + 2 * 2
+        assert len(runs) == len(set(runs)) == 5 * 3 + 2 * 2
 
 
 def test_the_command_prints_its_seed_a_line_for_each_format_and_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

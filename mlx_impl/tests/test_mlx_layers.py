@@ -2,9 +2,20 @@
 
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
-from kvlaw.mlx_impl import CacheError, ConfigError, CountError, FullCache, RingCache, TrimError, layers
+from kvlaw.mlx_impl import (
+    CacheError,
+    ConfigError,
+    CountError,
+    FullCache,
+    RecurrentCache,
+    RingCache,
+    TrimError,
+    layers,
+)
+from kvlaw.mlx_impl.errors import RoundError
 
 
 @pytest.fixture
@@ -84,3 +95,50 @@ def test_clone_reset_state_and_bytes(model: Any, show: Any) -> None:
     layers.reset(model)
     assert layers.nbytes(model) == 0
     assert layers.offset(twins) == 3
+
+
+def advance(cache: RecurrentCache, *numbers: int) -> None:
+    """One slot that holds the newest number, and a tail of the 2 newest."""
+    column = mx.array(numbers, mx.float32)[None, :, None]
+    ones = mx.ones((1, len(numbers), 1))
+    cache.advance(column, ones[..., None], ones[..., None], column[..., None], ones, ones)
+
+
+def test_a_list_with_a_recurrent_layer_takes_a_round_back_as_one(stamp: Any, ids: Any) -> None:
+    full, recurrent = FullCache(), RecurrentCache(3)
+    model = [full, recurrent]
+    full.append_window(*stamp([1, 2, 3]))
+    advance(recurrent, 1, 2, 3)
+    before = recurrent.state()["conv"]
+    layers.begin_round(model)
+    full.append_window(*stamp([4, 5, 6]))
+    advance(recurrent, 4, 5)
+    with pytest.raises(RoundError, match="0 to 2"):  # the recurrent layer lacks a position: neither layer acts
+        layers.roll_back(model, 3)
+    assert (full.in_round, full.offset, recurrent.in_round, recurrent.offset) == (True, 6, True, 5)
+    layers.roll_back(model, 1)
+    assert (layers.offset(model), full.offset) == (4, 4)
+    assert ids(full.peek()[0]) == [1, 2, 3, 4]
+    state = recurrent.state()
+    assert (state["conv"].tolist(), state["matrix"].tolist()) == ([[[3.0], [4.0]]], [[[[4.0]]]])  # type: ignore[union-attr]
+    assert before.tolist() == [[[2.0], [3.0]]]  # type: ignore[union-attr]
+    layers.begin_round(model)
+    layers.commit_round(model)
+    assert not any(cache.in_round for cache in model)
+
+
+def test_a_list_with_a_recurrent_layer_cannot_be_trimmed(stamp: Any) -> None:
+    full, recurrent = FullCache(), RecurrentCache(3)
+    model = [full, recurrent]
+    full.append_window(*stamp([1, 2]))
+    advance(recurrent, 1, 2)
+    assert not layers.can_trim(model, 0)
+    with pytest.raises(TrimError, match="TRIM-7"):
+        layers.trim(model, 1)
+    assert (full.offset, recurrent.offset) == (2, 2)
+    assert (layers.due(model), layers.settle(model), layers.max_append_tokens(model)) == ([], 0, None)
+    assert layers.nbytes(model) == full.nbytes + recurrent.nbytes
+    twins = layers.clone(model)
+    layers.reset(model)
+    assert ([cache.offset for cache in twins], layers.offset(model)) == ([2, 2], 0)
+    assert layers.state(model)[1] == {"offset": 0}

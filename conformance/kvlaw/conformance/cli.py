@@ -113,9 +113,9 @@ def prove(jobs: int, exhaustive: bool, budget: Literal["ci", "deep"]) -> None:
 def arithmetic(budget: Literal["ci", "deep"], seed: int) -> None:
     """Compare MLX's codec and attention, and our kernels, with the NumPy model, bit for bit.
 
-    Codes, scales, biases and dequantized values; dense attention; attention over codes by every kernel set. Exit code 0
-    says that no bit differs, 1 that some do, 4 that the running MLX is not the modelled one (another platform or build)
-    or that the comparison was interrupted.
+    Codes, scales, biases and dequantized values; dense attention; attention over codes by every kernel set; mlx-lm's
+    gated delta rule, if it is installed. Exit code 0 says that no bit differs, 1 that some do, 4 that the running MLX
+    is not the modelled one (another platform or build) or that the comparison was interrupted.
     """
     from importlib.util import find_spec
 

@@ -11,8 +11,11 @@
 * ``groups``: many rows in one object, composed of the same parts for rows: ``group_geometry`` and ``group_plans``
   (integers), ``group_planes``, ``group_masks``, ``group_settle`` (precision), ``group_content`` and ``group_merge``
   (what each call makes of a group), ``group_standing`` and ``group_appends`` (questions and appends);
+* ``recurrent`` and ``recurrent_rows``: layers whose state is no keys and values (gated DeltaNet), alone and in groups;
+  ``recurrent_state`` (their arrays) and ``delta_rule`` (the recurrence in plain operations);
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models; ``mlx_lm_rows``: groups of them for its batch generator;
+  ``mlx_lm_recurrent``: drop-ins for recurrent layers, and how their models let them draft;
 * ``errors``: what is refused, naming the clause.
 """
 
@@ -33,6 +36,8 @@ from kvlaw.mlx_impl.groups import RowGroup, make_rows, merge
 from kvlaw.mlx_impl.kinds import FullCache, RingCache, make
 from kvlaw.mlx_impl.precision import Precision, affine, bf16_first, dense
 from kvlaw.mlx_impl.reads import KnownRead, Read
+from kvlaw.mlx_impl.recurrent import RecurrentCache
+from kvlaw.mlx_impl.recurrent_rows import RecurrentRows, merge_recurrent
 
 __all__ = [
     "Cache",
@@ -47,6 +52,8 @@ __all__ = [
     "Phase",
     "Precision",
     "Read",
+    "RecurrentCache",
+    "RecurrentRows",
     "RingCache",
     "RowError",
     "RowGroup",
@@ -59,4 +66,5 @@ __all__ = [
     "make",
     "make_rows",
     "merge",
+    "merge_recurrent",
 ]

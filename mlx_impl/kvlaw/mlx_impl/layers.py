@@ -1,9 +1,11 @@
 """Lists of caches, one per layer: a call checks every layer first, then acts on all or on none.
 
-The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.
+The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.  A list
+may hold recurrent layers beside the others: they have all of a ``Layer`` but appends, which models make by themselves.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self, TypeVar
 
 import mlx.core as mx
 
@@ -12,6 +14,73 @@ from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError
 from kvlaw.mlx_impl.reads import Read
 from kvlaw.spec.cite import clause
+
+
+class Layer(Protocol):
+    """What every layer of a list does, whatever it holds."""
+
+    @property
+    def offset(self) -> int:
+        """Return the position of the next token."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that it holds."""
+        ...
+
+    @property
+    def due(self) -> bool:
+        """Say whether it is to be converted."""
+        ...
+
+    @property
+    def max_append(self) -> int | None:
+        """Return how many positions make it due; None: unbounded."""
+        ...
+
+    def settle(self) -> bool:
+        """Convert it if it is due, and say whether it was."""
+        ...
+
+    def can_trim(self, n: int) -> bool:
+        """Say whether its newest ``n`` positions can be dropped."""
+        ...
+
+    def trim(self, n: int, *, bypass: bool = False) -> int:
+        """Drop its newest ``n`` positions, or refuse."""
+        ...
+
+    def begin_round(self) -> None:
+        """Open a round."""
+        ...
+
+    def commit_round(self) -> None:
+        """Close the round and keep all of it."""
+        ...
+
+    def roll_back(self, keep: int) -> None:
+        """Close the round and keep its first ``keep`` positions."""
+        ...
+
+    def clone(self) -> Self:
+        """Return an independent copy."""
+        ...
+
+    def become(self, other: Any) -> None:
+        """Take over the state of its like."""
+        ...
+
+    def reset(self) -> None:
+        """Return to the constructed, empty state."""
+        ...
+
+    def state(self) -> dict[str, mx.array | int]:
+        """Return its arrays and integers by name."""
+        ...
+
+
+LayerT = TypeVar("LayerT", bound=Layer)
 
 Pairs = Sequence[tuple[mx.array, mx.array]]
 """Keys and values of an append, per layer."""
@@ -70,24 +139,24 @@ def _append(
     return reads
 
 
-def offset(caches: Sequence[Cache]) -> int:
+def offset(caches: Sequence[Layer]) -> int:
     """Return the offset that every layer has reached: the least of them, 0 for an empty list."""
     return min((cache.offset for cache in caches), default=0)
 
 
-def nbytes(caches: Sequence[Cache]) -> int:
+def nbytes(caches: Sequence[Layer]) -> int:
     """Return the allocated bytes of all layers."""
     return sum(cache.nbytes for cache in caches)
 
 
 @clause("TRIM-14")
-def can_trim(caches: Sequence[Cache], n: int) -> bool:
+def can_trim(caches: Sequence[Layer], n: int) -> bool:
     """Say whether every layer can drop its newest ``n`` positions."""
     return all(cache.can_trim(n) for cache in caches)
 
 
 @clause("TRIM-13", "ERR-8", "POS-7")
-def trim(caches: Sequence[Cache], n: int, *, bypass: bool = False) -> int:
+def trim(caches: Sequence[Layer], n: int, *, bypass: bool = False) -> int:
     """Drop the newest ``n`` positions of every layer, or of none, and return how many every layer dropped.
 
     Raises:
@@ -103,7 +172,7 @@ def trim(caches: Sequence[Cache], n: int, *, bypass: bool = False) -> int:
 
 
 @clause("ROUND-12")
-def begin_round(caches: Sequence[Cache]) -> None:
+def begin_round(caches: Sequence[Layer]) -> None:
     """Open a round of every layer, or of none.
 
     Raises:
@@ -114,7 +183,7 @@ def begin_round(caches: Sequence[Cache]) -> None:
 
 
 @clause("ROUND-12")
-def commit_round(caches: Sequence[Cache]) -> None:
+def commit_round(caches: Sequence[Layer]) -> None:
     """Close the round of every layer and keep all of it.
 
     Raises:
@@ -125,7 +194,7 @@ def commit_round(caches: Sequence[Cache]) -> None:
 
 
 @clause("ROUND-12")
-def roll_back(caches: Sequence[Cache], keep: int) -> None:
+def roll_back(caches: Sequence[Layer], keep: int) -> None:
     """Close the round of every layer and keep its first ``keep`` positions.
 
     Raises:
@@ -135,7 +204,7 @@ def roll_back(caches: Sequence[Cache], keep: int) -> None:
     _act(caches, lambda cache: cache.roll_back(keep))
 
 
-def _act(caches: Sequence[Cache], act: Callable[[Cache], None]) -> None:
+def _act(caches: Sequence[Layer], act: Callable[[Layer], None]) -> None:
     """Act on clones; the layers become their clones once all have accepted."""
     _once_each(caches)
     twins = clone(caches)
@@ -146,7 +215,7 @@ def _act(caches: Sequence[Cache], act: Callable[[Cache], None]) -> None:
 
 
 @clause("PREC-15")
-def due(caches: Sequence[Cache]) -> list[int]:
+def due(caches: Sequence[Layer]) -> list[int]:
     """Return the indices of the layers that hold half precision and are to be converted.
 
     An append converts a layer that it makes due, so there is none unless a conversion failed.
@@ -155,36 +224,36 @@ def due(caches: Sequence[Cache]) -> list[int]:
 
 
 @clause("PREC-15")
-def settle(caches: Sequence[Cache]) -> int:
+def settle(caches: Sequence[Layer]) -> int:
     """Convert the layers that are due, one at a time, each computed before the next; return how many there were."""
     return sum(cache.settle() for cache in caches)
 
 
 @clause("PREC-10", "PREC-15")
-def max_append_tokens(caches: Sequence[Cache]) -> int | None:
+def max_append_tokens(caches: Sequence[Layer]) -> int | None:
     """Return how many positions make a layer due, one fewer making none; None: unbounded."""
     return min((cache.max_append for cache in caches if cache.max_append is not None), default=None)
 
 
 @clause("OWN-2", "OWN-3")
-def clone(caches: Sequence[Cache]) -> list[Cache]:
+def clone(caches: Sequence[LayerT]) -> list[LayerT]:
     """Return an independent copy of every layer."""
     return [cache.clone() for cache in caches]
 
 
 @clause("OWN-7")
-def reset(caches: Sequence[Cache]) -> None:
+def reset(caches: Sequence[Layer]) -> None:
     """Return every layer to its constructed, empty state."""
     for cache in caches:
         cache.reset()
 
 
 @clause("OWN-4")
-def state(caches: Sequence[Cache]) -> list[dict[str, mx.array | int]]:
+def state(caches: Sequence[Layer]) -> list[dict[str, mx.array | int]]:
     """Return the state of every layer."""
     return [cache.state() for cache in caches]
 
 
-def _once_each(caches: Sequence[Cache]) -> None:
+def _once_each(caches: Sequence[Layer]) -> None:
     if len({id(cache) for cache in caches}) != len(caches):
         raise ConfigError("a list of layers", "every layer needs a cache of its own", "ERR-8")

@@ -6,6 +6,9 @@
 What mlx-lm leaves to the length of an append is decided here: one position is a decode, more are a window.  Where
 mlx-lm's caches would silently lose data, ours refuse: a trim of a ring that has evicted, a ring whose sinks fill it.
 
+Recurrent layers (gated DeltaNet) get drop-ins of their own (``mlx_lm_recurrent``); to draft with them, let the model
+run within ``recording(model)``.
+
 mlx-lm's attention takes its quantized kernel for a cache that has an attribute ``bits``.  A ``DropIn`` never has one:
 it hands out half precision, dequantized if need be.  A ``QuantizedDropIn`` hands out what is stored, and has ``bits``
 and ``group_size`` only while what it last handed out were codes.  Neither has ``to_quantized``: mlx-lm converts none.
@@ -20,12 +23,16 @@ from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError, TrimError
 from kvlaw.mlx_impl.kinds import FullCache, RingCache
+from kvlaw.mlx_impl.mlx_lm_recurrent import RecurrentDropIn, kernel_of, recording
 from kvlaw.mlx_impl.planes import Keys, Values
 from kvlaw.mlx_impl.precision import Precision, Start, dense, make_precision
+from kvlaw.mlx_impl.recurrent import RecurrentCache
 from kvlaw.spec.cite import clause
 
 if TYPE_CHECKING:
     from kvlaw.mlx_impl.mlx_lm_rows import RowsDropIn
+
+__all__ = ["DENSE_FETCH", "SHARED_FETCH", "DropIn", "QuantizedDropIn", "make_cache", "recording", "replace"]
 
 LATENT = {
     "bailing_hybrid",
@@ -59,8 +66,8 @@ def make_cache(
     v_bits: int | None = None,
     per_layer: Mapping[int, LayerBits] | None = None,
     dense_fetch: bool | None = None,
-) -> "list[DropIn]":
-    """Make one cache per layer of an mlx-lm ``model``, of the kinds that mlx-lm would make.
+) -> list[Any]:
+    """Make one drop-in per layer of an mlx-lm ``model``, of the kinds that mlx-lm would make.
 
     ``max_kv_size`` is the window, with 4 sinks, of the layers of a model that does not make its own caches.
 
@@ -80,10 +87,24 @@ def make_cache(
     policies = _policies(len(found), per_layer, kv_bits, v_bits, group_size, quantized_kv_start)
     modules = _modules(model)
     wanted = not modules.isdisjoint(DENSE_FETCH) if dense_fetch is None else dense_fetch
-    made = [replace(cache, policy, dense_fetch=wanted) for cache, policy in zip(found, policies, strict=True)]
+    made: list[Any] = []
+    for number, (cache, policy) in enumerate(zip(found, policies, strict=True)):
+        recurrent = _recurrent(model, number, cache)
+        made.append(recurrent or replace(cache, policy, dense_fetch=wanted))
     for drop_in in made:
         drop_in.shared = not modules.isdisjoint(SHARED_FETCH)
     return made
+
+
+def _recurrent(model: Any, number: int, cache: Any) -> RecurrentDropIn | None:
+    """Make the drop-in of a gated delta layer, which has no precision to change; None for other layers."""
+    from mlx_lm.models.cache import ArraysCache  # noqa: PLC0415  # as above
+
+    if type(cache) is not ArraysCache or not cache.empty():
+        return None
+    layers = getattr(model, "layers", [])
+    kernel = kernel_of(layers[number]) if number < len(layers) else None
+    return None if kernel is None else RecurrentDropIn(RecurrentCache(kernel))
 
 
 def _modules(model: Any) -> set[str]:
@@ -127,7 +148,7 @@ def replace(cache: Any, policy: Precision | None = None, *, dense_fetch: bool = 
     from mlx_lm.models.cache import KVCache, RotatingKVCache  # noqa: PLC0415  # as above
 
     if type(cache) not in {KVCache, RotatingKVCache}:
-        possible = "KVCache and RotatingKVCache can be replaced"
+        possible = "KVCache and RotatingKVCache can be replaced, and the ArraysCache of a gated delta layer"
         raise ConfigError(f"a drop-in for {type(cache).__name__}", possible, "ERR-6")
     if not cache.empty():
         raise ConfigError(f"a drop-in for a {type(cache).__name__} that holds tokens", "it must be empty", "ERR-6")

@@ -6,6 +6,7 @@ interrupted. A campaign whose arithmetic is not the modelled one is not observed
 
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from attrs import frozen
@@ -23,6 +24,7 @@ from kvlaw.conformance.campaigns.attention_over_codes import (
 )
 from kvlaw.conformance.campaigns.campaign import AnyCampaign, Budget, Result
 from kvlaw.conformance.campaigns.codec import codec
+from kvlaw.conformance.campaigns.recurrence import recurrence
 from kvlaw.reference.numerics import DType
 
 EXACT, DIFFERS, INCOMPLETE = 0, 1, 4
@@ -75,9 +77,12 @@ class Report:
 
 
 def campaigns() -> tuple[AnyCampaign, ...]:
-    """Make all campaigns: our own kernels in every kernel set, and the operations of MLX beneath them."""
+    """Make all campaigns: our kernels in every kernel set, the operations of MLX beneath them, mlx-lm's recurrence.
+
+    Where mlx-lm is not installed, which nothing else here needs, its recurrence is left out.
+    """
     ours = (over_codes(setting) for setting in (UNFUSED, TILED_CAUSAL, TILED))
-    return (codec(), dense_attention(), by_plain_operations(), *ours)
+    return (codec(), dense_attention(), by_plain_operations(), *ours, *([recurrence()] if find_spec("mlx_lm") else []))
 
 
 def parts(budget: Budget) -> tuple[Part, ...]:
