@@ -39,6 +39,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "can_trim": counts,
     "identity": st.sampled_from(["full", "ring(window=8,sinks=2)", "full(bits=4,group=64)"]),
     "storage": st.sampled_from(["dense", "affine"]),
+    "round": st.sampled_from(["open", "none"]),
     "form": st.sampled_from(["dense", "affine"]),
     "max_append": st.just("unbounded") | st.integers(0, 300),
     **{name: st.integers(0, 10_000) for name in NUMBERS},

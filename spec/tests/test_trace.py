@@ -74,6 +74,12 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "begin_prefill": {},
     "commit_prefill": {"rows": rows},
     "end_prefill": {},
+    "begin_round": {},
+    "commit_round": {},
+    "roll_back": {"keep": rows},
+    "save": {"as_": names},
+    "load": {"other": st.booleans(), "as_": names},
+    "damage": {"how": st.sampled_from(calls.DAMAGES)},
     "list": {"layers": st.lists(layers, min_size=1, max_size=3).map(tuple), "as_": names},
 }
 any_call = st.one_of(*(st.builds(CALLS[verb], on=names, **given_) for verb, given_ in ARGUMENTS.items()))

@@ -15,8 +15,10 @@ from attrs import define, evolve, field
 
 from kvlaw.conformance.adapter_groups import GroupCalls
 from kvlaw.conformance.adapter_world import (
+    FileCalls,
     Giver,
     HeldArrays,
+    HeldFile,
     HeldGroup,
     HeldList,
     HeldRead,
@@ -35,8 +37,10 @@ from kvlaw.spec.calls import (
     Attend,
     Call,
     Clone,
+    Damage,
     Drop,
     FetchDense,
+    Load,
     LookAt,
     MakeCache,
     MakeMask,
@@ -45,6 +49,8 @@ from kvlaw.spec.calls import (
     OpenList,
     Prepare,
     Reset,
+    Save,
+    SpoilFile,
     TakeState,
     Trim,
 )
@@ -99,6 +105,11 @@ class AdapterSubject:
     def dtypes(self) -> tuple[DType, ...]:
         """The dtypes of tensors with which it is checked."""
         return self.adapter.dtypes
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        """The ways to spoil its files."""
+        return self.adapter.damages
 
     @property
     def kernel_set(self) -> KernelSet:
@@ -158,7 +169,7 @@ class AdapterSubject:
     def _left_by(self, call: Call, refused: Observation) -> Observation:
         """Add the state that a refused call left behind (ERR-1)."""
         target = self.world.get(call.on)
-        if target is None or isinstance(target, HeldRead | HeldArrays) or isinstance(call, _MAKING):
+        if target is None or isinstance(target, HeldRead | HeldArrays | HeldFile) or isinstance(call, _MAKING):
             return refused
         if isinstance(target, HeldGroup):
             return evolve(self.groups.shown(target.group, look=True), outcome="refused", message=refused.message)
@@ -192,11 +203,24 @@ class AdapterSubject:
             return self._again(target, call, payload, look)
         if isinstance(target, HeldArrays):
             return Observation(arrays=self._copies(target)) if look else Observation()
+        if isinstance(target, HeldFile):
+            return self._on_file(target, call, look)
         if isinstance(target, HeldList):
             return self._on_list(target.caches, call, payload, look)
         if isinstance(target, HeldGroup):
             return self.groups.call(target.group, call, payload, look)
         return self._on_cache(target, call, payload, look)
+
+    def _on_file(self, held: HeldFile, call: Call, look: bool) -> Observation:
+        if isinstance(call, SpoilFile):
+            self.adapter.damage(held.file, call.how)
+        elif isinstance(call, Load):
+            made = FileCalls(self.adapter, self.world).loaded(held, call)
+            shown = self._layers(made.caches, look) if isinstance(made, HeldList) else None
+            return shown or Observation(state=self._state(made, look))
+        elif not isinstance(call, LookAt):
+            raise UnsupportedError(f"a file cannot be asked to {call.verb}")
+        return Observation()
 
     def _on_cache(self, cache: Any, call: Call, payload: Payload, look: bool) -> Observation:
         if isinstance(call, Append):
@@ -215,6 +239,8 @@ class AdapterSubject:
             return Observation(arrays=self.views.arrays(held.arrays) if look else None, state=self._state(cache, look))
         if isinstance(call, Reset):
             self.adapter.reset(cache)
+        elif isinstance(call, Save):
+            FileCalls(self.adapter, self.world).saved(cache, call)
         elif is_of_round(call):
             take_round(self.adapter, cache, call)
         elif not isinstance(call, LookAt):
@@ -309,6 +335,8 @@ class AdapterSubject:
         elif isinstance(call, Reset):
             for cache in caches:
                 self.adapter.reset(cache)
+        elif isinstance(call, Save):
+            FileCalls(self.adapter, self.world).saved(HeldList(caches), call)
         elif is_of_round(call):
             take_round_of_layers(self.adapter, caches, call)
         elif not isinstance(call, LookAt):
@@ -353,6 +381,7 @@ _VERBS = {
     "commit_prefill": "bracket",
     "end_prefill": "bracket",
     **dict.fromkeys(("begin_round", "commit_round", "roll_back"), "rounds"),
+    **dict.fromkeys(("save", "load", "damage"), "files"),
     "known": "known",
     "dense": "dense",
     "mask": "mask",
@@ -372,6 +401,8 @@ def _needs(call: Call) -> Iterator[str]:
         yield _VERBS[call.verb]
     if isinstance(call, Attend) and call.malformed is not None:
         yield "attend"
+    if isinstance(call, Load) and call.other:
+        yield "fingerprint"
     if isinstance(call, Prepare) and any(call.left or ()):
         yield "left_padding"
     if isinstance(call, Append | MakeMask | Trim):

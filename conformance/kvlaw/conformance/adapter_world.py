@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from kvlaw.conformance.interface import Adapter, UnsupportedError
+from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
-from kvlaw.spec.calls import Append, AppendName, BeginRound, Call, CommitRound, FetchDense, RollBack
+from kvlaw.spec.calls import Append, AppendName, BeginRound, Call, CommitRound, FetchDense, Load, RollBack, Save
 from kvlaw.spec.observations import Payload
 
 
@@ -45,6 +45,41 @@ class HeldGroup:
     """A group of rows."""
 
     group: Any
+
+
+@frozen(eq=False)
+class HeldFile:
+    """A file, and of how many layers; None: of a cache."""
+
+    file: Any
+    layers: int | None = None
+
+
+@frozen(eq=False)
+class FileCalls:
+    """Saves and loads through an adapter; what is made goes into its world."""
+
+    adapter: Adapter
+    world: dict[str, Any]
+
+    def saved(self, thing: Any, call: Save) -> None:
+        """Save a cache, or the caches of a list."""
+        if isinstance(thing, HeldList):
+            self.world[call.as_] = HeldFile(self.adapter.save_layers(thing.caches), len(thing.caches))
+        else:
+            self.world[call.as_] = HeldFile(self.adapter.save(thing))
+
+    def loaded(self, held: HeldFile, call: Load) -> Any:
+        """Load a cache or a list, and give what was made."""
+        if held.layers is None:
+            made: Any = self.adapter.load(held.file, call.other)
+        else:
+            caches = self.adapter.load_layers(held.file, call.other)
+            if len(caches) != held.layers:
+                raise NonsenseError(f"{held.layers} layers were saved, and {len(caches)} were loaded")
+            made = HeldList(caches)
+        self.world[call.as_] = made
+        return made
 
 
 @frozen(eq=False)

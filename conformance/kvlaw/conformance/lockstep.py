@@ -16,7 +16,20 @@ from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.reference.oracle import Group, Layers, Oracle, Profile, ReadModel, Seen
-from kvlaw.spec.calls import Append, Attend, Call, Clone, Extract, HandBack, LookAt, MakeCache, Merge, OpenList, Trim
+from kvlaw.spec.calls import (
+    Append,
+    Attend,
+    Call,
+    Clone,
+    Extract,
+    HandBack,
+    Load,
+    LookAt,
+    MakeCache,
+    Merge,
+    OpenList,
+    Trim,
+)
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.observations import MaskKind, Observation, StateView
@@ -226,7 +239,7 @@ def _inner_first(outer: tuple[Divergence, ...], inside: tuple[Divergence, ...]) 
 
 def _shown_as(call: Call | None, name: str) -> str:
     """Name the object whose state a call shows: what it made, or what it acted on."""
-    made = getattr(call, "as_", None) if isinstance(call, Clone | Extract | HandBack) else None
+    made = getattr(call, "as_", None) if isinstance(call, Clone | Extract | HandBack | Load) else None
     return made or name
 
 

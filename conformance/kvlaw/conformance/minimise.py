@@ -28,11 +28,14 @@ from kvlaw.spec.calls import (
     Filter,
     Finalize,
     HandBack,
+    Load,
     LookAt,
     MakeCache,
     Merge,
     OpenList,
     Prepare,
+    Save,
+    SpoilFile,
     Trim,
 )
 from kvlaw.spec.config import Config
@@ -85,12 +88,27 @@ def is_sound(trace: Trace) -> bool:
             return False
         if isinstance(call, Attend) and kind != "read":
             return False
+        if not _is_sound_of_files(call, kind):
+            return False
         _note(call, kind, kinds)
     return True
 
 
 _MAKES = {"list": "list", "cache": "cache", "merge": "group", "extract": "cache", "hand_back": "cache"}
 _OF_GROUPS = (Extract, HandBack, Filter, Prepare, Finalize, BeginPrefill, CommitPrefill, EndPrefill)
+
+
+def _is_sound_of_files(call: Call, kind: str) -> bool:
+    """Tell whether a call that has to do with a file has one, which is spoilt at most once, and no other call has."""
+    if not isinstance(kind, OfFile):
+        return not isinstance(call, Load | SpoilFile) and (not isinstance(call, Save) or kind in ("cache", "list"))
+    return isinstance(call, Load | LookAt | Drop) or (isinstance(call, SpoilFile) and not kind.spoilt)
+
+
+class OfFile(str):
+    """The kind of a file: that of what was saved in it."""
+
+    spoilt = False
 
 
 def acted_on(call: Call) -> tuple[str, ...]:
@@ -104,6 +122,13 @@ def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
     name = getattr(call, "as_", None)
     if isinstance(call, Drop):
         kinds.pop(call.on)
+    elif isinstance(call, SpoilFile):
+        kinds[call.on] = spoilt = OfFile(kind)
+        spoilt.spoilt = True
+    elif isinstance(call, Save):
+        kinds[call.as_] = OfFile(kind)
+    elif isinstance(call, Load):
+        kinds[call.as_] = str(kind)
     elif name:
         made = kind if call.verb == "clone" else "read" if isinstance(call, Append) else "arrays"
         kinds[name] = _MAKES.get(call.verb, made)

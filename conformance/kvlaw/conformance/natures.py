@@ -50,6 +50,13 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
     past = model.past
     if model.lenient:
         yield "RING-14"
+    yield from (past.spoilt,) if past.spoilt else ()
+    if (past.loaded or past.saved) and extra - past.dropped - set(model.row.tokens) - {0}:
+        yield "PERS-4"
+    if extra & past.dropped and past.loaded:
+        yield "PERS-17"
+    if past.loaded:
+        yield "PERS-2"
     if extra & past.dropped and past.rolled:
         yield "ROUND-3"
     if extra & past.dropped:

@@ -21,7 +21,8 @@ class Past:
 
     ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row;
     ``lent``: a cache was made of this row, or this is that cache; ``joined_others``: it was a source of a merge;
-    ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding.
+    ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding; ``saved``: to a file,
+    ``loaded``: from one, ``spoilt``: which was not as it had been written (the clause that speaks of that).
     """
 
     styles: frozenset[str] = frozenset()
@@ -47,6 +48,9 @@ class Past:
     rolled: bool = False
     idle: bool = False
     told: bool = False
+    saved: bool = False
+    loaded: bool = False
+    spoilt: str = ""
 
 
 @frozen

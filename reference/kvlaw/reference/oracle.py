@@ -12,6 +12,7 @@ followed.
 from attrs import evolve
 
 from kvlaw.reference.expectation import Expectation, Expected
+from kvlaw.reference.files import Files, as_saved
 from kvlaw.reference.group import Group
 from kvlaw.reference.group_judge import GroupJudge
 from kvlaw.reference.group_refusals import merge_refusal, pins_sinks
@@ -22,6 +23,7 @@ from kvlaw.reference.membership import is_lone, merged
 from kvlaw.reference.model import Model
 from kvlaw.reference.world import (
     HANDING,
+    File,
     Handed,
     Layers,
     Profile,
@@ -30,7 +32,22 @@ from kvlaw.reference.world import (
     UnknownObjectError,
     WorldObject,
 )
-from kvlaw.spec.calls import Append, Attend, Call, Clone, Drop, Extract, HandBack, LookAt, MakeCache, Merge, OpenList
+from kvlaw.spec.calls import (
+    Append,
+    Attend,
+    Call,
+    Clone,
+    Drop,
+    Extract,
+    HandBack,
+    Load,
+    LookAt,
+    MakeCache,
+    Merge,
+    OpenList,
+    Save,
+    SpoilFile,
+)
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 
@@ -84,6 +101,8 @@ class Oracle:
         if isinstance(call, Drop) and not isinstance(target, Model):
             self.world.pop(call.on)
             return Expectation()
+        if isinstance(target, File):
+            return self._on_file(target, call, seen or Seen())
         if isinstance(target, Layers):
             expectation, after = self.lists.call(target, call, tokens, seen or Seen())
         elif isinstance(target, Group) and isinstance(call, Extract | HandBack):
@@ -94,6 +113,8 @@ class Oracle:
             expectation, after = self.judge.call(target, call, tokens, seen or Seen())
         else:
             return self._on_handed(target, call)
+        if isinstance(call, Save) and not expectation.ends and "ok" in expectation.outcomes:
+            return self._saved(call, expectation, after, seen or Seen())
         self.world[call.on] = self.acted = after
         self._name(call, expectation, after)
         return expectation
@@ -161,6 +182,41 @@ class Oracle:
             positions = ("OWN-10",) if isinstance(after, Group) and call.verb == "state" else ()
             self.world[name] = Handed((*HANDING[call.verb], *positions), expectation)
 
+    @property
+    def files(self) -> Files:
+        """What files hold."""
+        return Files(self.judge.states)
+
+    @clause("PERS-3", "PERS-4", "PERS-5")
+    def _saved(self, call: Save, shows: Expectation, thing: Model | Group | Layers, seen: Seen) -> Expectation:
+        """Keep what a cache or a list holds under the name of a file; the saved one stays as it is."""
+        if isinstance(thing, Group):
+            raise UnknownObjectError(f"{call.on!r} is a group: its rows are saved one by one, as caches")
+        expectation = self.files.saved(thing, shows, seen)
+        layers = isinstance(thing, Layers)
+        after = Layers(tuple(m.was(saved=True) for m in thing.models)) if layers else thing.was(saved=True)
+        self.world[call.on] = self.acted = after
+        if expectation.outcomes == ("ok",):
+            self.world[call.as_] = File(as_saved(thing), call.on, after.version)
+        return expectation
+
+    @clause("PERS-3", "PERS-4", "PERS-8")
+    def _on_file(self, file: File, call: Call, seen: Seen) -> Expectation:
+        """Load a file, spoil it, or look at it."""
+        if isinstance(call, Load):
+            owner = self.world.get(file.owner)
+            moved = not isinstance(owner, Model | Layers) or owner.version != file.version
+            expectation, made = self.files.loaded(file, call, moved, seen)
+            if made is not None:
+                self.world[call.as_] = self.acted = made
+            return expectation
+        if isinstance(call, SpoilFile) and file.damage is None:
+            self.world[call.on] = evolve(file, damage=call.how)
+        elif not isinstance(call, LookAt):
+            spoilt = "a spoilt file" if file.damage else "a file"
+            raise UnknownObjectError(f"{call.on!r} is {spoilt}: it cannot be asked to {call.verb}")
+        return Expectation()
+
     @clause("OWN-1", "OWN-4", "OWN-5", "OWN-6", "READ-2", "READ-9")
     def _on_handed(self, target: ReadModel | Handed, call: Call) -> Expectation:
         if isinstance(target, Handed) and isinstance(call, LookAt):
@@ -197,4 +253,4 @@ class Oracle:
         )
 
 
-__all__ = ["Group", "Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]
+__all__ = ["File", "Group", "Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]
