@@ -11,6 +11,7 @@
 * ``groups``: many rows in one object, composed of the same parts for rows: ``group_geometry`` and ``group_plans``
   (integers), ``group_planes``, ``group_masks``, ``group_settle`` (precision), ``group_content`` and ``group_merge``
   (what each call makes of a group), ``group_standing`` and ``group_appends`` (questions and appends);
+* ``persistence``: caches in files (``file_format``, ``saved_layers``);
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models;
 * ``errors``: what is refused, naming the clause.
@@ -23,6 +24,7 @@ from kvlaw.mlx_impl.errors import (
     ConfigError,
     CountError,
     DTypeError,
+    FileError,
     PaddingError,
     RowError,
     ShapeError,
@@ -41,6 +43,7 @@ __all__ = [
     "ConfigError",
     "CountError",
     "DTypeError",
+    "FileError",
     "FullCache",
     "KnownRead",
     "PaddingError",
