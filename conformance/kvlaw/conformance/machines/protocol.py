@@ -1,6 +1,6 @@
 """The protocol machine: drives a cache the way runtimes do.
 
-Prefill in chunks, decode for a while, draft and verify with a trim or a round, a cloned prefix that goes its own way,
+Prefill in chunks, decode for a while, draft and verify with a trim or a round, a cloned prefix that goes its own way, a restart from a file,
 a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
 """
 
@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.contract import lengths
+from kvlaw.conformance.machines.file_rules import ResumeRules
 from kvlaw.conformance.machines.round_rules import DraftRules
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Reset, Trim
 
 
-class ProtocolMachine(DraftRules):
+class ProtocolMachine(DraftRules, ResumeRules):
     """Calls as a runtime would."""
 
-    optional = ("verify", "prefix", "conversation", "own_window", "draft")
+    optional = ("verify", "prefix", "conversation", "own_window", "draft", "resume")
 
     @property
     def passing(self) -> dict[str, Any]:
@@ -94,6 +95,15 @@ class ProtocolMachine(DraftRules):
         self.do(AppendDecode(**self.passing))
         self.do(AppendDecode(on=name, **self.passing))
         self.fired("reuse_prefix")
+
+    @precondition(
+        lambda self: not self.over and "resume" in self.used and "files" in self.can and self.model.round is None
+    )
+    @rule(data=st.data())
+    def restart(self, data: st.DataObject) -> None:
+        """Save, and start anew from the file."""
+        self.resume(data, self.passing)
+        self.fired("restart")
 
     @precondition(lambda self: not self.over and "conversation" in self.used and "reset" in self.can)
     @rule()
