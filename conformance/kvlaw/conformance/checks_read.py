@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from kvlaw.conformance.differences import Check, Difference, Shown
-from kvlaw.conformance.natures import past_nature, sight_nature, torn_nature
+from kvlaw.conformance.natures import file_nature, past_nature, sight_nature, torn_nature
 from kvlaw.reference.expectation import Expected
 from kvlaw.reference.history import Sight
 from kvlaw.reference.model import Model
@@ -26,7 +26,7 @@ def _sights(expected: Expected, shown: Shown, model: Model | None) -> list[Diffe
     if not found and read.torn:
         what = _seen_torn(read)
         codes = _codes_nature((0,), shown, Sight((), ())) if what and "no token" in what else ()
-        nature = (*codes, *torn_nature(what or ""))
+        nature = (*file_nature(model), *codes, *torn_nature(what or ""))
         found += [Difference("torn", "keys and values of one token", what, nature)] if what else []
     return found[:1]
 

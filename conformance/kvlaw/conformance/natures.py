@@ -50,13 +50,9 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
     past = model.past
     if model.lenient:
         yield "RING-14"
-    yield from (past.spoilt,) if past.spoilt else ()
     if (past.loaded or past.saved) and extra - past.dropped - set(model.row.tokens) - {0}:
         yield "PERS-4"
-    if extra & past.dropped and past.loaded:
-        yield "PERS-17"
-    if past.loaded:
-        yield "PERS-2"
+    yield from file_nature(model)
     if extra & past.dropped and past.rolled:
         yield "ROUND-3"
     if extra & past.dropped:
@@ -72,6 +68,12 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
         yield "ROUND-4"
     if missing & _before_a_trim(model):
         yield from ("TRIM-1", "TRIM-2")
+
+
+def file_nature(model: Model | None) -> tuple[str, ...]:
+    """Name the clauses that speak of a cache which was loaded: of its file, of its list, of going on."""
+    past = model.past if model is not None else None
+    return (past.spoilt, past.loaded, "PERS-2") if past is not None and past.loaded else ()
 
 
 def _before_a_trim(model: Model) -> set[int]:

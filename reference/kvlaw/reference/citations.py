@@ -56,9 +56,11 @@ def _round_clauses(before: Model, after: Model) -> list[str]:
 def _past_clauses(after: Model) -> list[str]:
     past = after.past
     situations = {
-        past.spoilt or "PERS-2": past.loaded,
-        "PERS-4": past.loaded or past.saved,
-        "PERS-6": past.loaded and after.storage == "affine",
+        past.spoilt: bool(past.spoilt),
+        past.loaded: bool(past.loaded),
+        "PERS-2": bool(past.loaded),
+        "PERS-4": bool(past.loaded) or past.saved,
+        "PERS-6": bool(past.loaded) and after.storage == "affine",
         "GROW-2": past.grew,
         "GROW-8": len(past.styles) > 1,
         "READ-5": bool(past.unread),

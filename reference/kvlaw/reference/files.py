@@ -17,6 +17,7 @@ from kvlaw.spec.cite import clause
 SPOILT: dict[Damage, str] = {
     "truncate": "PERS-8",
     "empty": "PERS-8",
+    "extra": "PERS-9",
     "header": "PERS-9",
     "tensor": "PERS-9",
     "version": "PERS-10",
@@ -32,16 +33,16 @@ _PRECISION = ("storage", "floor", "max_append")
 def as_saved(thing: Model | Layers) -> Model | Layers:
     """Give what a file holds of a cache, or of the layers of a list: all but what stands in spare columns."""
     if isinstance(thing, Layers):
-        return Layers(tuple(_without_spare(model) for model in thing.models))
-    return _without_spare(thing)
+        return Layers(tuple(_without_spare(model, "PERS-13") for model in thing.models))
+    return _without_spare(thing, "PERS-2")
 
 
-def _without_spare(model: Model) -> Model:
+def _without_spare(model: Model, loaded: str) -> Model:
     state = model.state
     rotated = not isinstance(state, Full) and state.rotated
     active = len(model.slots) if rotated else state.offset if isinstance(state, Full) else state.write_index
     slots = tuple(token if column < active else 0 for column, token in enumerate(model.slots))
-    return evolve(model, slots=slots).was(loaded=True, converted=False, saved=False)
+    return evolve(model, slots=slots).was(loaded=loaded, converted=False, saved=False)
 
 
 @frozen
@@ -72,7 +73,8 @@ class Files:
             return Expectation(("refused",), ("PERS-16",)), None
         spoilt = SPOILT[file.damage] if file.damage else ""
         if spoilt and (self.states.profile == "layout" or seen.outcome != "ok"):
-            return Expectation(("refused",), (spoilt, "PERS-12")), None
+            charged = ("PERS-12", spoilt) if file.damage == "extra" else (spoilt, "PERS-12")
+            return Expectation(("refused",), charged), None
         own = (spoilt,) if spoilt else ("PERS-3",) if moved else ()
         if not isinstance(file.holds, Layers):
             model = file.holds.was(spoilt=spoilt)

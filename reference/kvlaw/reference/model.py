@@ -22,7 +22,7 @@ class Past:
     ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row;
     ``lent``: a cache was made of this row, or this is that cache; ``joined_others``: it was a source of a merge;
     ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding; ``saved``: to a file,
-    ``loaded``: from one, ``spoilt``: which was not as it had been written (the clause that speaks of that).
+    ``loaded``: from one (the clause that speaks of that), ``spoilt``: which was not as it had been written (likewise).
     """
 
     styles: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Past:
     idle: bool = False
     told: bool = False
     saved: bool = False
-    loaded: bool = False
+    loaded: str = ""
     spoilt: str = ""
 
 

@@ -113,7 +113,7 @@ class Oracle:
             expectation, after = self.judge.call(target, call, tokens, seen or Seen())
         else:
             return self._on_handed(target, call)
-        if isinstance(call, Save) and not expectation.ends and "ok" in expectation.outcomes:
+        if isinstance(call, Save):
             return self._saved(call, expectation, after, seen or Seen())
         self.world[call.on] = self.acted = after
         self._name(call, expectation, after)
@@ -192,11 +192,12 @@ class Oracle:
         """Keep what a cache or a list holds under the name of a file; the saved one stays as it is."""
         if isinstance(thing, Group):
             raise UnknownObjectError(f"{call.on!r} is a group: its rows are saved one by one, as caches")
-        expectation = self.files.saved(thing, shows, seen)
+        kept = not shows.ends and "ok" in shows.outcomes
+        expectation = self.files.saved(thing, shows, seen) if kept else shows
         layers = isinstance(thing, Layers)
         after = Layers(tuple(m.was(saved=True) for m in thing.models)) if layers else thing.was(saved=True)
         self.world[call.on] = self.acted = after
-        if expectation.outcomes == ("ok",):
+        if kept and expectation.outcomes == ("ok",):
             self.world[call.as_] = File(as_saved(thing), call.on, after.version)
         return expectation
 

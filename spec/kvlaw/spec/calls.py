@@ -24,9 +24,9 @@ MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
 NAME = r"(?!(?:on|as)$)[A-Za-z_][A-Za-z0-9_.]*"
 """What an object may be called: a word that the text form cannot take for anything else."""
 
-Damage = Literal["truncate", "empty", "header", "tensor", "version", "older", "foreign"]
+Damage = Literal["truncate", "empty", "extra", "header", "tensor", "version", "older", "foreign"]
 DAMAGES: tuple[Damage, ...] = get_args(Damage)
-"""The ways to spoil a file: cut short, of no bytes, a number of its header or a byte of its tensors altered, written by
+"""The ways to spoil a file: cut short, of no bytes, with bytes behind its end, a number of its header or a byte of its tensors altered, written by
 a later or by an earlier version of its format, or something else altogether."""
 
 _LAYER = {"schema": {"anyOf": [{"$ref": "#/$defs/layer"}, {"type": "null"}]}}

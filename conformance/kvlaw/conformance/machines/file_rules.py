@@ -180,4 +180,4 @@ class FileRules(KnowsFiles, CallRules):
         self.fired("save_in_a_round")
 
 
-__all__ = ["FileRules", "ResumeRules"]
+__all__ = ["FileRules", "KnowsFiles", "ResumeRules"]

@@ -70,6 +70,8 @@ def spoil(data: bytes, how: Damage) -> bytes:
             return data[: len(data) - max(1, len(data) // 8)]
         case "empty":
             return b""
+        case "extra":
+            return data + b"more"
         case "header":
             return _misnamed(data, end)
         case "tensor":

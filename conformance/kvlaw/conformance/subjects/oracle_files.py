@@ -52,7 +52,9 @@ class FileFormat:
             "state": asdict(cache.state),
             "dtype": cache.dtype,
             "floor": cache.floor,
-            "codec": None if cache.codec is None else [cache.codec.key_width, cache.codec.value_width],
+            "codec": None
+            if cache.codec is None
+            else [cache.codec.dtype, cache.codec.key_width, cache.codec.value_width],
         }
         if cache.planes is not None:
             planes = [_without_spare(plane, cache) for plane in (cache.planes.keys, cache.planes.values)]
@@ -124,7 +126,7 @@ class FileFormat:
         made.state, made.dtype, made.floor = kind(**told["state"]), told["dtype"], told["floor"]
         made.planes = Planes(told["keys"], told["values"]) if "keys" in told else None
         if told["codec"] is not None:
-            made.codec = Codec(made.layer, told["dtype"] or "bf16", *told["codec"])
+            made.codec = Codec(made.layer, *told["codec"])
         return made
 
 
@@ -158,6 +160,8 @@ def spoil(data: bytes, how: Damage) -> bytes:
             return data[: len(data) - max(1, len(data) // 8)]
         case "empty":
             return b""
+        case "extra":
+            return data + b"more"
         case "header":
             first["state"]["offset"] += 1
             return framed(header, data[16:_FIXED]) + data[end:]
