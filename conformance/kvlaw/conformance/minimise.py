@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 from attrs import evolve, frozen
 
+from kvlaw.conformance.minimise_rounds import fewer_rounds, simpler_round_call, smaller_rounds
 from kvlaw.conformance.minimise_rows import fewer_rows, simpler_row_call
 from kvlaw.spec.calls import (
     Append,
@@ -20,6 +21,7 @@ from kvlaw.spec.calls import (
     Attend,
     BeginPrefill,
     Call,
+    Clone,
     CommitPrefill,
     Drop,
     EndPrefill,
@@ -137,12 +139,15 @@ def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
 def _candidates(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     """List simpler traces, the boldest first."""
     yield from _shorter(trace)
+    yield from fewer_rounds(trace)
     yield from fewer_rows(trace, fixed)
     yield from _simpler_config(trace, fixed)
     yield from _simpler_policy(trace, fixed)
     yield from _merged(trace)
     yield from _on_the_first(trace)
+    yield from _without_clones(trace)
     yield from _simpler_calls(trace)
+    yield from smaller_rounds(trace)
     if "window" not in fixed:
         yield from _lower_together(trace, fixed)
 
@@ -168,14 +173,23 @@ def _merged(trace: Trace) -> Iterator[Trace]:
 
 def _on_the_first(trace: Trace) -> Iterator[Trace]:
     """Ask the first cache what another one was asked."""
-    for name in dict.fromkeys(call.on for call in trace.calls if call.on != "c0"):
+    named = (name for call in trace.calls for name in (*acted_on(call), call.on))
+    for name in dict.fromkeys(name for name in named if name != "c0"):
         yield evolve(trace, calls=tuple(_renamed(call, name) for call in trace.calls))
 
 
-def _renamed(call: Call, name: str) -> Call:
+def _without_clones(trace: Trace) -> Iterator[Trace]:
+    """Ask what was cloned what its clone was asked."""
+    for at, clone in enumerate(trace.calls):
+        if isinstance(clone, Clone):
+            rest = tuple(_renamed(call, clone.as_, clone.on) for call in trace.calls[at + 1 :])
+            yield evolve(trace, calls=(*trace.calls[:at], *rest))
+
+
+def _renamed(call: Call, name: str, to: str = "c0") -> Call:
     if isinstance(call, Merge):
-        return evolve(call, sources=tuple("c0" if source == name else source for source in call.sources))
-    return evolve(call, on="c0") if call.on == name else call
+        return evolve(call, sources=tuple(to if source == name else source for source in call.sources))
+    return evolve(call, on=to) if call.on == name else call
 
 
 def _plain(call: Call) -> bool:
@@ -236,6 +250,7 @@ def _simpler_calls(trace: Trace) -> Iterator[Trace]:
 
 def _simpler_call(call: Call) -> Iterator[Call]:
     yield from simpler_row_call(call)
+    yield from simpler_round_call(call)
     if isinstance(call, Append):
         for name, plain in (("malformed", None), ("unread", False), ("array", False), ("window", None), ("as_", None)):
             if getattr(call, name) != plain:

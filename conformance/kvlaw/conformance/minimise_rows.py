@@ -19,6 +19,7 @@ from kvlaw.spec.calls import (
     Merge,
     Prepare,
     Reset,
+    RollBack,
 )
 from kvlaw.spec.trace import Trace
 
@@ -75,6 +76,9 @@ class _Walk:
             if all(0 <= row < len(members) for row in call.rows):
                 self.groups[call.on] = [members[row] for row in call.rows]
             return evolve(call, rows=_kept(members, call.rows))
+        if isinstance(call, RollBack) and len(call.keep) == len(members):
+            keep = tuple(n for n, member in zip(call.keep, members, strict=True) if member.stays)
+            return evolve(call, keep=keep or (0,))
         return self._prepared(number, call, members) if isinstance(call, Prepare) else call
 
     def _merged(self, number: int, call: Merge) -> Merge:

@@ -13,7 +13,7 @@
   (what each call makes of a group), ``group_standing`` and ``group_appends`` (questions and appends);
 * ``persistence``: caches in files (``file_format``, ``saved_layers``);
 * ``layers``: lists of caches, all or none;
-* ``mlx_lm``: drop-in caches for mlx-lm's models;
+* ``mlx_lm``: drop-in caches for mlx-lm's models; ``mlx_lm_rows``: groups of them for its batch generator;
 * ``errors``: what is refused, naming the clause.
 """
 
