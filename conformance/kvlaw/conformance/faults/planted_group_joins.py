@@ -315,3 +315,23 @@ class DenseRowsJoinThatCodesCannotHold(GroupAdapter):
         group = super().merge(dense)
         group.layer = coded[0].layer.grouped
         return group
+
+
+@fault(
+    "a-turned-row-joins-as-it-lies",
+    breaks="ROWS-6",
+    profile="layout",
+    trace="ring_rows window=2 rows=1 ; decode x3 ; merge c0 c0 as g1 ; decode on g1",
+)
+class ATurnedRowJoinsAsItLies(GroupAdapter):
+    """Of a ring that has turned the columns join in their physical order."""
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        return super().merge(sources if len(sources) == 1 else [_unturned(source) for source in sources])
+
+
+def _unturned(source: Any) -> Any:
+    twin = source.clone()
+    if getattr(twin.state, "rotated", False):
+        twin.state = evolve(twin.state, rotated=False, write_index=twin.columns)
+    return twin
