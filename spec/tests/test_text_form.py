@@ -39,7 +39,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "can_trim": counts,
     "identity": st.sampled_from(["full", "ring(window=8,sinks=2)", "full(bits=4,group=64)"]),
     "storage": st.sampled_from(["dense", "affine"]),
-    "round": st.sampled_from(["open", "none"]),
     "form": st.sampled_from(["dense", "affine"]),
     "round": st.sampled_from(["open", "none"]),
     "max_append": st.just("unbounded") | st.integers(0, 300),

@@ -21,7 +21,8 @@ def _sights(expected: Expected, shown: Shown, model: Model | None) -> list[Diffe
         fetched = read.fetched[number] if read.fetched else ()
         for query, (ids, sight) in enumerate(zip(row, sights, strict=False)):
             if not sight.admits(ids):
-                nature = (*_codes_nature(ids, shown, sight), *sight_nature(ids, sight, model, fetched))
+                spoilt = file_nature(model) if model is not None and model.past.spoilt else ()
+                nature = (*spoilt, *_codes_nature(ids, shown, sight), *sight_nature(ids, sight, model, fetched))
                 found.append(_sight_difference(ids, sight, nature, query if len(sights) > 1 else None))
     if not found and read.torn:
         what = _seen_torn(read)

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
+from kvlaw.conformance.minimise import acted_on
 from kvlaw.conformance.questions import Questions, spoilt_from, stamper_of
 from kvlaw.conformance.rows import Origins, Rows
 from kvlaw.conformance.showing import Arithmetic, Exchange, Showing
@@ -112,12 +113,16 @@ class Lockstep:
         return tuple(steps)
 
     def run(self, trace: Trace) -> tuple[Step, ...]:
-        """Walk a whole trace, up to its first divergence."""
+        """Walk a whole trace, up to its first divergence, or to a call on something that a refused call did not make."""
         steps = [self.open(trace.config)]
+        unmade: set[str] = set()
         for call in trace.calls:
             if steps[-1].over:
                 return tuple(steps)
+            if unmade.intersection(acted_on(call)) - self.oracle.world.keys():
+                break
             steps.append(self.step(call))
+            unmade |= {getattr(call, "as_", None) or ""} if steps[-1].record.refused else set()
         return tuple(steps) if steps[-1].over else (*steps, *self.finish())
 
     def history(self) -> Run:

@@ -92,8 +92,9 @@ class Judge:
         after, plan = model.appended(phase, tokens, unread)
         sights = after.sights(len(tokens), argument)
         fetched = tuple(after.slots[column] for column in plan.fetch)
+        spoilt = (model.past.spoilt,) if model.past.spoilt else ()
         shows = Expectation(
-            charged=("POS-2",),
+            charged=(*spoilt, "POS-2"),
             sights=sights,
             order=tuple(_in_order(fetched, frozenset(sight.allowed)) for sight in sights),
             fetched=fetched,
