@@ -7,6 +7,7 @@ sees no byte of a file that was not checked.
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -30,8 +31,11 @@ DTYPES: dict[str, tuple[mx.Dtype, Any, mx.Dtype]] = {
     "F16": (mx.float16, np.uint16, mx.uint16),
     "F32": (mx.float32, np.uint32, mx.uint32),
     "U32": (mx.uint32, np.uint32, mx.uint32),
+    "I32": (mx.int32, np.int32, mx.int32),
+    "I64": (mx.int64, np.int64, mx.int64),
+    "BOOL": (mx.bool_, np.bool_, mx.bool_),
 }
-"""The dtypes of stored tensors: MLX's, and unsigned integers of the same width for NumPy and MLX."""
+"""The dtypes of tensors in files of caches, those of other libraries too: MLX's, and unsigned integers of the same width for NumPy and MLX."""
 NAMES: dict[mx.Dtype, str] = {kinds[0]: name for name, kinds in DTYPES.items()}
 Tensors = Mapping[str, mx.array]
 
@@ -99,21 +103,34 @@ def unpack(file: BinaryIO, kind: str, *, verify: bool) -> tuple[Header, dict[str
     Raises:
         FileError: if it is not as it was written, or of another kind.
     """
+    text, header, named = read_header(file)
+    if header.metadata.get("format") != kind:
+        found = f"a file of {header.metadata.get('format', 'something else')!a:.60}"
+        raise FileError(found, f"{kind!r} can be read", "PERS-11")
+    _check_sign(text, header)
+    hashes = header.json("tensors")
+    if not isinstance(hashes, dict) or set(cast("dict[str, object]", hashes)) != set(named):
+        raise FileError("tensors without their hashes", "there must be one of each", "PERS-9")
+    return header, read_tensors(file, named, cast("dict[str, object]", hashes) if verify else None)
+
+
+def read_header(file: BinaryIO) -> tuple[bytes, Header, dict[str, object]]:
+    """Read the header of a safetensors file: its bytes, its metadata, and what it says of each tensor.
+
+    Raises:
+        FileError: if it is none.
+    """
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or not 2 <= length <= min(size - 8, MOST_HEADER):
-        raise FileError(f"a file of {size} bytes", "no header fits into it: it is cut short, or something else", "PERS-8")
+        possible = "no header fits into it: it is cut short, or something else"
+        raise FileError(f"a file of {size} bytes", possible, "PERS-8")
     text = file.read(length)
     told = _json(text, "its header")
     if not isinstance(told, dict):
         raise FileError("a header that is no object", "it is something else", "PERS-11")
     named = cast("dict[str, object]", told)
-    header = Header(_texts(named.pop("__metadata__", None)))
-    if header.metadata.get("format") != kind:
-        raise FileError(f"a file of {header.metadata.get('format', 'something else')!a:.60}", f"{kind!r} can be read", "PERS-11")
-    _check_sign(text, header)
-    body = file.read(size - 8 - length)
-    return header, _tensors(header, named, body, verify=verify)
+    return text, Header(_texts(named.pop("__metadata__", None))), named
 
 
 def _json(text: str | bytes, what: str) -> object:
@@ -148,25 +165,26 @@ def _check_sign(text: bytes, header: Header) -> None:
         raise FileError("a header that is not as it was written", "its hash is another", "PERS-9")
 
 
-def _tensors(header: Header, told: dict[str, object], body: bytes, *, verify: bool) -> dict[str, mx.array]:
-    hashes = header.json("tensors")
-    if not isinstance(hashes, dict) or set(cast("dict[str, object]", hashes)) != set(told):
-        raise FileError("tensors without their hashes", "there must be one of each", "PERS-9")
-    known = cast("dict[str, object]", hashes)
-    at, found = 0, dict[str, tuple[str, list[int], memoryview]]()
-    for name, place in told.items():
-        dtype, shape, start, end = _place(name, place)
-        if start != at or end - start != int(np.prod(shape, dtype=object)) * np.dtype(DTYPES[dtype][1]).itemsize:
+def read_tensors(file: BinaryIO, told: dict[str, object], hashes: dict[str, object] | None) -> dict[str, mx.array]:
+    """Read the tensors behind a header, to the end of the file; each must have its hash, if there are any.
+
+    Raises:
+        FileError: if one is not where or what it should be, or something is left over.
+    """
+    body = file.read()
+    places = {name: _place(name, place) for name, place in told.items()}
+    at = 0
+    for name, (dtype, shape, start, end) in sorted(places.items(), key=lambda item: item[1][2:]):
+        if start != at or end - start != math.prod(shape) * np.dtype(DTYPES[dtype][1]).itemsize:
             raise FileError(f"tensor {name!a:.40}", "it does not lie where it should, or is not as long", "PERS-9")
         if end > len(body):
             raise FileError(f"tensor {name!a:.40} of {end - start} bytes", "the file ends before", "PERS-8")
-        data = memoryview(body)[start:end]
-        if verify and hashlib.sha256(data).hexdigest() != known[name]:
+        if hashes is not None and hashlib.sha256(memoryview(body)[start:end]).hexdigest() != hashes[name]:
             raise FileError(f"tensor {name!a:.40}", "it is not as it was written: its hash is another", "PERS-9")
-        found[name], at = (dtype, shape, data), end
+        at = end
     if at != len(body):
-        raise FileError(f"{len(body) - at} bytes behind the last tensor", "nothing belongs there", "PERS-9")
-    return {name: _array(*parts) for name, parts in found.items()}
+        raise FileError(f"{len(body) - at} bytes behind the last tensor", "nothing belongs there", "PERS-12")
+    return {n: _array(dtype, shape, memoryview(body)[start:end]) for n, (dtype, shape, start, end) in places.items()}
 
 
 def _place(name: str, place: object) -> tuple[str, list[int], int, int]:
@@ -183,9 +201,9 @@ def _place(name: str, place: object) -> tuple[str, list[int], int, int]:
 
 
 def _array(dtype: str, shape: list[int], data: memoryview) -> mx.array:
-    kind, plain, _ = DTYPES[dtype]
+    kind, plain, unsigned = DTYPES[dtype]
     array = mx.array(np.frombuffer(data, plain).reshape(shape))
-    return array if kind == mx.uint32 else array.view(kind)
+    return array if kind == unsigned else array.view(kind)
 
 
 def whole(value: object, what: str) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import FileError
 from kvlaw.mlx_impl.file_format import Header, pack, unpack
+from kvlaw.mlx_impl.mlx_lm_files import load_mlx_lm
 from kvlaw.mlx_impl.saved_layers import LayerDescription, described, rebuilt
 from kvlaw.spec.cite import clause
 
@@ -134,4 +135,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
-__all__ = ["FORMAT", "VERSION", "Fingerprint", "load", "save"]
+__all__ = ["FORMAT", "VERSION", "Fingerprint", "load", "load_mlx_lm", "save"]
