@@ -9,8 +9,8 @@ everything else that a file says of itself as well, before one cache is built: w
 
 A file is written under another name in the same folder, synced, and then renamed.  Spare columns are not written.
 
-``file_format`` lays bytes out and checks them, ``saved_layers`` says what is saved of a cache; ``mlx_lm_files`` reads
-the prompt-cache files of mlx-lm.
+``file_format`` lays bytes out and checks them, ``saved_layers`` says what is saved of a cache, ``atomic`` replaces a file;
+``mlx_lm_files`` reads the prompt-cache files of mlx-lm.
 """
 
 import json
@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kvlaw.mlx_impl.atomic import replace_file
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import FileError
 from kvlaw.mlx_impl.file_format import Header, pack, unpack
@@ -28,7 +29,6 @@ from kvlaw.spec.cite import clause
 
 FORMAT = "kvlaw caches"
 VERSION = 1
-CHUNK = 1 << 22
 Fingerprint = Mapping[str, str]
 
 
@@ -47,7 +47,7 @@ def save(path: str | os.PathLike[str], caches: Sequence[Cache], *, fingerprint: 
     metadata = {"format": FORMAT, "version": str(VERSION), "layers": json.dumps([layer.told for layer in layers])}
     if texts is not None:
         metadata["fingerprint"] = json.dumps(texts)
-    _replace(Path(path), pack(metadata, tensors))
+    replace_file(Path(path), pack(metadata, tensors))
 
 
 @clause("PERS-1", "PERS-8", "PERS-9", "PERS-10", "PERS-11", "PERS-12", "PERS-16")
@@ -94,45 +94,6 @@ def _checked(fingerprint: Any) -> dict[str, str] | None:
 
 def _texts(header: Header) -> dict[str, str] | None:
     return _checked(header.json("fingerprint")) if "fingerprint" in header.metadata else None
-
-
-@clause("PERS-8")
-def _replace(path: Path, parts: Sequence[bytes | memoryview]) -> None:
-    """Write beside ``path``, sync, and rename; whatever happens before that leaves ``path`` as it was."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        try:
-            for part in parts:
-                _write(file, memoryview(part))
-            os.fsync(file)
-        finally:
-            os.close(file)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _write(file: int, data: memoryview) -> None:
-    at = 0
-    while at < len(data):
-        at += os.write(file, data[at : at + CHUNK])
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last; not every system lets a folder be synced."""
-    try:
-        opened = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(opened)
-    except OSError:
-        pass
-    finally:
-        os.close(opened)
 
 
 __all__ = ["FORMAT", "VERSION", "Fingerprint", "load", "load_mlx_lm", "save"]

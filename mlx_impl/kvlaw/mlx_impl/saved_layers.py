@@ -275,5 +275,8 @@ def _planes(
             for side, dim, bits in sides
         )
         planes = AffinePlanes(codes, keys, values)
-    evaluate(*planes.arrays.values())
+    try:
+        evaluate(*planes.arrays.values())
+    except (RuntimeError, MemoryError) as error:
+        raise FileError(f"{geometry.columns} columns", f"{error}", "PERS-12") from None
     return planes
