@@ -184,15 +184,8 @@ class AdapterSubject:
 
     def _apply(self, call: Call, payload: Payload, look: bool) -> Observation:
         self._demand(*_needs(call))
-        if isinstance(call, OpenList):
-            layers = [self._made(layer) for layer in call.layers]
-            self.world[call.as_] = HeldList(layers)
-            return self._layers(layers, look)
-        if isinstance(call, Merge):
-            return self.groups.merged(call, look)
-        if isinstance(call, MakeCache):
-            self.world[call.as_] = cache = self._made(call.layer or self.adapter.config.layer.serial)
-            return Observation(state=self._state(cache, look))
+        if isinstance(call, OpenList | Merge | MakeCache):
+            return self._making(call, look)
         if call.on not in self.world:
             raise NonsenseError(f"nothing is called {call.on!r} in the target's world")
         if isinstance(call, Drop):
@@ -210,6 +203,16 @@ class AdapterSubject:
         if isinstance(target, HeldGroup):
             return self.groups.call(target.group, call, payload, look)
         return self._on_cache(target, call, payload, look)
+
+    def _making(self, call: OpenList | Merge | MakeCache, look: bool) -> Observation:
+        if isinstance(call, OpenList):
+            layers = [self._made(layer) for layer in call.layers]
+            self.world[call.as_] = HeldList(layers)
+            return self._layers(layers, look)
+        if isinstance(call, Merge):
+            return self.groups.merged(call, look)
+        self.world[call.as_] = cache = self._made(call.layer or self.adapter.config.layer.serial)
+        return Observation(state=self._state(cache, look))
 
     def _on_file(self, held: HeldFile, call: Call, look: bool) -> Observation:
         if isinstance(call, SpoilFile):
@@ -237,6 +240,10 @@ class AdapterSubject:
         if isinstance(call, TakeState):
             self.world[call.as_] = held = HeldArrays(dict(self.adapter.state(cache)))
             return Observation(arrays=self.views.arrays(held.arrays) if look else None, state=self._state(cache, look))
+        self._change(cache, call)
+        return Observation(state=self._state(cache, look))
+
+    def _change(self, cache: Any, call: Call) -> None:
         if isinstance(call, Reset):
             self.adapter.reset(cache)
         elif isinstance(call, Save):
@@ -245,7 +252,6 @@ class AdapterSubject:
             take_round(self.adapter, cache, call)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a cache cannot be asked to {call.verb}")
-        return Observation(state=self._state(cache, look))
 
     def _append(self, cache: Any, call: Append, payload: Payload, look: bool) -> Observation:
         keys, values = self.giver.tensors(payload, call)

@@ -113,7 +113,7 @@ class Lockstep:
         return tuple(steps)
 
     def run(self, trace: Trace) -> tuple[Step, ...]:
-        """Walk a whole trace, up to its first divergence, or to a call on something that a refused call did not make."""
+        """Walk a whole trace, up to its first divergence, or to a call on what a refused call did not make."""
         steps = [self.open(trace.config)]
         unmade: set[str] = set()
         for call in trace.calls:
@@ -177,7 +177,8 @@ class Lockstep:
             layers.append(record)
             inside = (*inside, *found.divergences)
             verdict = evolve(verdict, exercised=verdict.exercised | found.exercised)
-        if len({record.after.offset for record in layers if record.after is not None}) > 1 and "POS-7" in self.clauses:
+        offsets = {record.after.offset for record in layers if record.after is not None}
+        if len(offsets) > 1 and "POS-7" in self.clauses and not isinstance(call, Load):  # PERS-13 speaks of that
             inside = tuple(_apart(d) for d in inside)
         judged = self.rows.judge(exchange, thing, origins)
         inside = (*inside, *judged.divergences)

@@ -100,17 +100,15 @@ _MAKES = {"list": "list", "cache": "cache", "merge": "group", "extract": "cache"
 _OF_GROUPS = (Extract, HandBack, Filter, Prepare, Finalize, BeginPrefill, CommitPrefill, EndPrefill)
 
 
+_FILE, _SPOILT = "file of a ", "spoilt file of a "
+"""What the kind of a file begins with; behind it stands what was saved."""
+
+
 def _is_sound_of_files(call: Call, kind: str) -> bool:
     """Tell whether a call that has to do with a file has one, which is spoilt at most once, and no other call has."""
-    if not isinstance(kind, OfFile):
+    if not kind.startswith((_FILE, _SPOILT)):
         return not isinstance(call, Load | SpoilFile) and (not isinstance(call, Save) or kind in ("cache", "list"))
-    return isinstance(call, Load | LookAt | Drop) or (isinstance(call, SpoilFile) and not kind.spoilt)
-
-
-class OfFile(str):
-    """The kind of a file: that of what was saved in it."""
-
-    spoilt = False
+    return isinstance(call, Load | LookAt | Drop) or (isinstance(call, SpoilFile) and kind.startswith(_FILE))
 
 
 def acted_on(call: Call) -> tuple[str, ...]:
@@ -125,12 +123,11 @@ def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
     if isinstance(call, Drop):
         kinds.pop(call.on)
     elif isinstance(call, SpoilFile):
-        kinds[call.on] = spoilt = OfFile(kind)
-        spoilt.spoilt = True
+        kinds[call.on] = kind.replace(_FILE, _SPOILT)
     elif isinstance(call, Save):
-        kinds[call.as_] = OfFile(kind)
+        kinds[call.as_] = _FILE + kind
     elif isinstance(call, Load):
-        kinds[call.as_] = str(kind)
+        kinds[call.as_] = kind.removeprefix(_SPOILT).removeprefix(_FILE)
     elif name:
         made = kind if call.verb == "clone" else "read" if isinstance(call, Append) else "arrays"
         kinds[name] = _MAKES.get(call.verb, made)

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, BinaryIO, cast
 
 import attrs
@@ -35,7 +35,7 @@ DTYPES: dict[str, tuple[mx.Dtype, Any, mx.Dtype]] = {
     "I64": (mx.int64, np.int64, mx.int64),
     "BOOL": (mx.bool_, np.bool_, mx.bool_),
 }
-"""The dtypes of tensors in files of caches, those of other libraries too: MLX's, and unsigned integers of the same width for NumPy and MLX."""
+"""The dtypes of tensors in files of caches: MLX's, and those as which NumPy and MLX copy them."""
 NAMES: dict[mx.Dtype, str] = {kinds[0]: name for name, kinds in DTYPES.items()}
 Tensors = Mapping[str, mx.array]
 
@@ -192,12 +192,13 @@ def _place(name: str, place: object) -> tuple[str, list[int], int, int]:
     fields = cast("dict[str, Any]", place) if isinstance(place, dict) else {}
     shape, offsets = fields.get("shape"), fields.get("data_offsets")
     known = set(fields) == {"dtype", "shape", "data_offsets"} and fields["dtype"] in tuple(DTYPES)
-    counts = [*shape, *offsets] if isinstance(shape, list) and isinstance(offsets, list) else None
-    if not known or counts is None or len(cast("list[Any]", offsets)) != 2:
+    sizes = cast("list[Any]", shape) if isinstance(shape, list) else None
+    ends = cast("list[Any]", offsets) if isinstance(offsets, list) else []
+    if not known or sizes is None or len(ends) != 2:
         raise FileError(f"tensor {name!a:.40}", "its description is not one of a cache's tensor", "PERS-9")
-    if any(type(n) is not int or n < 0 for n in counts):
+    if any(type(n) is not int or n < 0 for n in (*sizes, *ends)):
         raise FileError(f"tensor {name!a:.40}", "its description has no whole numbers", "PERS-9")
-    return fields["dtype"], counts[:-2], counts[-2], counts[-1]
+    return str(fields["dtype"]), sizes, ends[0], ends[1]
 
 
 def _array(dtype: str, shape: list[int], data: memoryview) -> mx.array:

@@ -21,7 +21,7 @@ import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import FileError
-from kvlaw.mlx_impl.file_format import NAMES, read_header, read_tensors
+from kvlaw.mlx_impl.file_format import NAMES, read_header, read_tensors, whole
 from kvlaw.mlx_impl.saved_layers import LayerDescription, rebuilt
 from kvlaw.spec.cite import clause
 
@@ -74,7 +74,9 @@ def _classes(texts: Mapping[str, str], part: str) -> list[str]:
     """List the classes of the layers, which are numbered without a gap."""
     numbers = sorted(int(m[1]) for key in texts if (m := re.fullmatch(rf"{part}\.(\d{{1,6}})", key)))
     if not numbers or numbers != list(range(len(numbers))):
-        raise FileError("a file that names no caches", "a prompt-cache file of mlx-lm 0.31 or 0.32 is needed", "PERS-11")
+        raise FileError(
+            "a file that names no caches", "a prompt-cache file of mlx-lm 0.31 or 0.32 is needed", "PERS-11"
+        )
     names = [texts[f"{part}.{number}"] for number in numbers]
     for name in names:
         if name not in NUMBERS:
@@ -87,16 +89,14 @@ Numbers = dict[str, int]
 
 def _new_layer(number: int, name: str, texts: Mapping[str, str], tensors: Tensors, used: set[str]) -> Numbers:
     """Read what a cache of 0.32 counts: scalars of its state."""
-    kinds = {
-        texts[key]: texts.get(f"{key[:-2]}.1", "") for key in texts if re.fullmatch(r"2\.\d+\.0", key)
-    }
+    kinds = {texts[key]: texts.get(f"{key[:-2]}.1", "") for key in texts if re.fullmatch(r"2\.\d+\.0", key)}
     found: Numbers = {}
     for place, counted in enumerate(NUMBERS[name], 2):
         key = f"{number}.{place}"
         if kinds.get(key) != "scalar" or key not in tensors or tensors[key].size != 1:
             raise FileError(f"layer {number} without its {counted}", "a prompt-cache file of 0.32 has it", "PERS-11")
         used.add(key)
-        found[counted] = int(tensors[key].item())
+        found[counted] = whole(tensors[key].item(), counted)
     for side in ("0", "1"):  # of an empty cache
         key = f"{number}.{side}"
         if kinds.get(key) == "none" and key in tensors:
@@ -139,7 +139,9 @@ def _described(
 ) -> tuple[LayerDescription, dict[str, mx.array]]:
     """Describe a layer as ours, and give the columns that hold its positions."""
     coded = name == "QuantizedKVCache"
-    wanted = {f"{s}_{p}" for s in ("key", "value") for p in ("words", "scales", "biases")} if coded else {"keys", "values"}
+    wanted = (
+        {f"{s}_{p}" for s in ("key", "value") for p in ("words", "scales", "biases")} if coded else {"keys", "values"}
+    )
     if planes and (set(planes) != wanted or any(plane.ndim != 4 for plane in planes.values())):  # [B, H, S, D]
         raise FileError(f"layer {number} of {sorted(planes)!a:.80}", "keys and values are needed", "PERS-13")
     sizes = _sizes(planes, numbers.get("bits", 0)) if planes else None
@@ -166,7 +168,10 @@ def _sizes(planes: dict[str, mx.array], bits: int) -> _Sizes:
         dims, dtype = (keys.shape[3], values.shape[3]), keys.dtype
     else:
         keys, values = planes["key_words"], planes["value_words"]
-        dims, dtype = (keys.shape[3] * 32 // (bits or 1), values.shape[3] * 32 // (bits or 1)), planes["key_scales"].dtype
+        dims, dtype = (
+            (keys.shape[3] * 32 // (bits or 1), values.shape[3] * 32 // (bits or 1)),
+            planes["key_scales"].dtype,
+        )
     return _Sizes(keys.shape[2], [*keys.shape[:2], *dims], NAMES.get(dtype, "I32"))
 
 

@@ -9,15 +9,15 @@ everything else that a file says of itself as well, before one cache is built: w
 
 A file is written under another name in the same folder, synced, and then renamed.  Spare columns are not written.
 
-``file_format`` lays bytes out and checks them, ``saved_layers`` says what is saved of a cache, ``atomic`` replaces a file;
-``mlx_lm_files`` reads the prompt-cache files of mlx-lm.
+``file_format`` lays bytes out and checks them, ``saved_layers`` says what is saved of a cache, ``atomic`` replaces a
+file; ``mlx_lm_files`` reads the prompt-cache files of mlx-lm.
 """
 
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kvlaw.mlx_impl.atomic import replace_file
 from kvlaw.mlx_impl.caches import Cache
@@ -51,9 +51,7 @@ def save(path: str | os.PathLike[str], caches: Sequence[Cache], *, fingerprint: 
 
 
 @clause("PERS-1", "PERS-8", "PERS-9", "PERS-10", "PERS-11", "PERS-12", "PERS-16")
-def load(
-    path: str | os.PathLike[str], *, fingerprint: Fingerprint | None = None, verify: bool = True
-) -> list[Cache]:
+def load(path: str | os.PathLike[str], *, fingerprint: Fingerprint | None = None, verify: bool = True) -> list[Cache]:
     """Read the caches of a file that ``save`` wrote; they go on as the saved ones would have.
 
     With a ``fingerprint`` the file must have been saved with the same one.  ``verify`` checks the hash of every tensor;
@@ -78,7 +76,7 @@ def _layers(header: Header) -> list[LayerDescription]:
     told = header.json("layers")
     if not isinstance(told, list) or not told:
         raise FileError("a file without layers", "there must be at least one", "PERS-11")
-    return [LayerDescription.of(layer) for layer in told]  # pyright: ignore[reportUnknownVariableType]  # checked there
+    return [LayerDescription.of(layer) for layer in cast("list[object]", told)]
 
 
 def _checked(fingerprint: Any) -> dict[str, str] | None:

@@ -5,7 +5,7 @@ A ``LayerDescription`` is plain data, read from JSON and believed only as far as
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 import attrs
 import mlx.core as mx
@@ -66,7 +66,9 @@ class LayerDescription:
             raise FileError(f"a layer of shapes {shapes!a:.40}", "four numbers are needed", "PERS-9")
         numbers = {str(name): whole(number, f"{name}") for name, number in cast("dict[str, Any]", place).items()}
         sizes = None if shapes is None else tuple(whole(size, "a size") for size in cast("list[Any]", shapes))
-        return cls(cast("dict[str, Any]", config), numbers, found["converted"], whole(found["floor"], "a floor"), sizes, dtype)
+        return cls(
+            cast("dict[str, Any]", config), numbers, found["converted"], whole(found["floor"], "a floor"), sizes, dtype
+        )
 
 
 def described(caches: Sequence[Cache]) -> tuple[list[LayerDescription], dict[str, mx.array]]:
@@ -140,7 +142,9 @@ def rebuilt(layers: Sequence[LayerDescription], tensors: Mapping[str, mx.array])
         FileError: if a description is of no cache that can be, or tensors are missing, too many or of another shape.
     """
     empty = [_empty(layer) for layer in layers]
-    contents = [_content(layer, cache, number, tensors) for number, (layer, cache) in enumerate(zip(layers, empty, strict=True))]
+    contents = [
+        _content(layer, cache, number, tensors) for number, (layer, cache) in enumerate(zip(layers, empty, strict=True))
+    ]
     named = {name for number, content in enumerate(contents) for name in _names(number, content)}
     if named != set(tensors):
         raise FileError(f"tensors {sorted(named ^ set(tensors))!a:.80}", "they belong to no layer", "PERS-9")
@@ -202,7 +206,8 @@ def _geometry(layer: LayerDescription, cache: Cache) -> Geometry:
         possible = found.offset <= found.columns
     else:
         rotated = place["rotated"]
-        found = RingGeometry(cache.window, cache.sinks, **{**place, "rotated": bool(rotated)})
+        integers = {name: number for name, number in place.items() if name != "rotated"}
+        found = RingGeometry(cache.window, cache.sinks, rotated=rotated == 1, **integers)
         possible = rotated in (0, 1) and can_stand(found)
     if not possible:
         raise FileError(f"a place {place!a:.80}", "a cache stands nowhere like it", "PERS-9")
@@ -247,7 +252,12 @@ def _check_precision(layer: LayerDescription, policy: Precision, offset: int) ->
 
 
 def _planes(
-    layer: LayerDescription, cache: Cache, geometry: Geometry, layout: Layout, number: int, tensors: Mapping[str, mx.array]
+    layer: LayerDescription,
+    cache: Cache,
+    geometry: Geometry,
+    layout: Layout,
+    number: int,
+    tensors: Mapping[str, mx.array],
 ) -> Planes:
     """Take a layer's tensors, each of its shape and dtype, and lay spare columns behind them."""
     codes = cache.policy.codes
@@ -262,7 +272,9 @@ def _planes(
         return mx.concatenate([found, mx.zeros(spare, dtype)], 2) if spare[2] else found
 
     if not layer.converted or codes is None:
-        planes: Planes = DensePlanes(taken("keys", layout.key_dim, layout.dtype), taken("values", layout.value_dim, layout.dtype))
+        planes: Planes = DensePlanes(
+            taken("keys", layout.key_dim, layout.dtype), taken("values", layout.value_dim, layout.dtype)
+        )
     else:
         codec = codes.codec
         sides = (("key", layout.key_dim, codec.bits), ("value", layout.value_dim, codec.value_bits))

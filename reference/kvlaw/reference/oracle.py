@@ -101,8 +101,6 @@ class Oracle:
         if isinstance(call, Drop) and not isinstance(target, Model):
             self.world.pop(call.on)
             return Expectation()
-        if isinstance(target, File):
-            return self._on_file(target, call, seen or Seen())
         if isinstance(target, Layers):
             expectation, after = self.lists.call(target, call, tokens, seen or Seen())
         elif isinstance(target, Group) and isinstance(call, Extract | HandBack):
@@ -112,7 +110,7 @@ class Oracle:
         elif isinstance(target, Model):
             expectation, after = self.judge.call(target, call, tokens, seen or Seen())
         else:
-            return self._on_handed(target, call)
+            return self._on_handed(target, call, seen or Seen())
         if isinstance(call, Save):
             return self._saved(call, expectation, after, seen or Seen())
         self.world[call.on] = self.acted = after
@@ -219,7 +217,9 @@ class Oracle:
         return Expectation()
 
     @clause("OWN-1", "OWN-4", "OWN-5", "OWN-6", "READ-2", "READ-9")
-    def _on_handed(self, target: ReadModel | Handed, call: Call) -> Expectation:
+    def _on_handed(self, target: ReadModel | Handed | File, call: Call, seen: Seen) -> Expectation:
+        if isinstance(target, File):
+            return self._on_file(target, call, seen)
         if isinstance(target, Handed) and isinstance(call, LookAt):
             again = tuple(
                 evolve(e, clauses=target.clauses)

@@ -53,7 +53,7 @@ class Layers:
 
 @frozen
 class File:
-    """A file in the world: what was saved in it, of whom, after which of its acts; how it was spoilt since, if it was."""
+    """A file in the world: what was saved in it, of whom, after which of its acts; how it was spoilt since."""
 
     holds: Model | Layers
     owner: str

@@ -26,8 +26,8 @@ NAME = r"(?!(?:on|as)$)[A-Za-z_][A-Za-z0-9_.]*"
 
 Damage = Literal["truncate", "empty", "extra", "header", "tensor", "version", "older", "foreign"]
 DAMAGES: tuple[Damage, ...] = get_args(Damage)
-"""The ways to spoil a file: cut short, of no bytes, with bytes behind its end, a number of its header or a byte of its tensors altered, written by
-a later or by an earlier version of its format, or something else altogether."""
+"""The ways to spoil a file: cut short, of no bytes, with bytes behind its end, a number of its header or a byte of its
+tensors altered, written by a later or an earlier version of its format, or something else altogether."""
 
 _LAYER = {"schema": {"anyOf": [{"$ref": "#/$defs/layer"}, {"type": "null"}]}}
 _SCHEMA = {"schema": {"pattern": f"^{NAME}$"}}

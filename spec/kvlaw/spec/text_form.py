@@ -7,9 +7,9 @@ Parts are parted by ``;`` or a new line; ``#`` opens a comment.  The opening nam
 argument), ``array``, ``unread``, ``bypass``, ``malformed=heads``, ``on c1``, ``as r1``, ``x5`` (five in a row).
 ``mask 3 decode`` asks for the mask of a decode; ``list full + ring window=4 as l0`` opens layers; ``look NAME``,
 ``attend NAME`` and ``drop NAME`` name their object, ``load NAME as c1`` and ``damage NAME how=truncate`` their file.
-After ``->`` stands what is expected (``claims``), for a repeated call of its last one.  ``merge c0 s1 as g1`` names its sources, ``filter 1,0`` and ``extract 0 as e1`` their rows,
-``prepare left=2,0 lengths=3,4 right=1,0`` one number per row.  ``parse`` reads, ``write`` writes; what cannot be read
-is quoted in a ``TraceError``.
+After ``->`` stands what is expected (``claims``), for a repeated call of its last one.  ``merge c0 s1 as g1`` names
+its sources, ``filter 1,0`` and ``extract 0 as e1`` their rows, ``prepare left=2,0 lengths=3,4 right=1,0`` one number
+per row.  ``parse`` reads, ``write`` writes; what cannot be read is quoted in a ``TraceError``.
 """
 
 import re

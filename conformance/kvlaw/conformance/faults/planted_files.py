@@ -1,6 +1,7 @@
 """Faults of files: what is lost, mixed up or believed when caches are saved and loaded (PERS)."""
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,12 @@ class WrongFiles(ReferenceAdapter):
     file_format = FileFormat
 
 
-@fault("load-clamps-the-offset", breaks="PERS-1", trace="ring window=2 ; window 3 ; save as f1 ; load f1 as c1", report="B94")
+@fault(
+    "load-clamps-the-offset",
+    breaks="PERS-1",
+    trace="ring window=2 ; window 3 ; save as f1 ; load f1 as c1",
+    report="B94",
+)
 class LoadClampsTheOffset(WrongFiles):
     """A loaded ring takes its size for its offset."""
 
@@ -47,7 +53,11 @@ class LoadForgetsTheBytes(WrongFiles):
     file_format = Bare
 
 
-@fault("load-forgets-the-rotation", breaks="PERS-2", trace="ring window=3 ; window 3 ; decode ; save as f1 ; load f1 as c1 ; decode on c1")
+@fault(
+    "load-forgets-the-rotation",
+    breaks="PERS-2",
+    trace="ring window=3 ; window 3 ; decode ; save as f1 ; load f1 as c1 ; decode on c1",
+)
 class LoadForgetsTheRotation(WrongFiles):
     """A loaded ring does not know that its write index had wrapped."""
 
@@ -61,7 +71,11 @@ class LoadForgetsTheRotation(WrongFiles):
     file_format = Unrotated
 
 
-@fault("loaded-cache-never-converts", breaks="PERS-2", trace="full bits=4 start=3 ; window 2 ; save as f1 ; load f1 as c1 ; decode on c1")
+@fault(
+    "loaded-cache-never-converts",
+    breaks="PERS-2",
+    trace="full bits=4 start=3 ; window 2 ; save as f1 ; load f1 as c1 ; decode on c1",
+)
 class LoadedCacheNeverConverts(WrongFiles):
     """A loaded cache of half precision does not know where it turns to codes."""
 
@@ -75,7 +89,9 @@ class LoadedCacheNeverConverts(WrongFiles):
     file_format = Forgetful
 
 
-@fault("file-is-written-late", breaks="PERS-3", trace="full ; window 2 ; save as f1 ; decode ; load f1 as c1", report="B84")
+@fault(
+    "file-is-written-late", breaks="PERS-3", trace="full ; window 2 ; save as f1 ; decode ; load f1 as c1", report="B84"
+)
 class FileIsWrittenLate(WrongFiles):
     """A file is written when it is first loaded, and holds what the cache holds by then."""
 
@@ -91,7 +107,12 @@ class FileIsWrittenLate(WrongFiles):
         return super().load_layers(file, other)
 
 
-@fault("loads-the-same-cache-twice", breaks="PERS-4", trace=f"full ; {_SAVED} ; load f1 as c1 ; load f1 as c2 ; decode on c1 ; look c2", report="B100")
+@fault(
+    "loads-the-same-cache-twice",
+    breaks="PERS-4",
+    trace=f"full ; {_SAVED} ; load f1 as c1 ; load f1 as c2 ; decode on c1 ; look c2",
+    report="B100",
+)
 class LoadsTheSameCacheTwice(WrongFiles):
     """A file that was loaded before gives the caches that it gave then."""
 
@@ -105,7 +126,12 @@ class LoadsTheSameCacheTwice(WrongFiles):
         return found
 
 
-@fault("load-gives-the-source", breaks="PERS-4", trace=f"full ; {_SAVED} ; load f1 as c1 ; decode on c1 ; look c0", report="B100")
+@fault(
+    "load-gives-the-source",
+    breaks="PERS-4",
+    trace=f"full ; {_SAVED} ; load f1 as c1 ; decode on c1 ; look c0",
+    report="B100",
+)
 class LoadGivesTheSource(WrongFiles):
     """What is loaded from a file that was just written is the very cache that was saved."""
 
@@ -151,7 +177,12 @@ class SaveEmptiesTheCache(WrongFiles):
         return file
 
 
-@fault("load-forgets-the-floor", breaks="PERS-6", trace="full bits=4 start=2 ; window 2 ; save as f1 ; load f1 as c1", report="B97")
+@fault(
+    "load-forgets-the-floor",
+    breaks="PERS-6",
+    trace="full bits=4 start=2 ; window 2 ; save as f1 ; load f1 as c1",
+    report="B97",
+)
 class LoadForgetsTheFloor(WrongFiles):
     """The reuse floor is not written."""
 
@@ -162,7 +193,12 @@ class LoadForgetsTheFloor(WrongFiles):
     file_format = Floorless
 
 
-@fault("load-cuts-spare-columns", breaks="PERS-7", trace=f"ring window=4 ; decode ; save as f1 ; load f1 as c1", profile="layout")
+@fault(
+    "load-cuts-spare-columns",
+    breaks="PERS-7",
+    trace="ring window=4 ; decode ; save as f1 ; load f1 as c1",
+    profile="layout",
+)
 class LoadCutsSpareColumns(WrongFiles):
     """A loaded ring has no room for what is still to come."""
 
@@ -178,7 +214,11 @@ class LoadCutsSpareColumns(WrongFiles):
     file_format = Cutting
 
 
-@fault("pads-a-short-file", breaks="PERS-8", trace=f"ring window=2 ; {_SAVED} ; damage f1 how=truncate ; load f1 as c1 ; decode on c1")
+@fault(
+    "pads-a-short-file",
+    breaks="PERS-8",
+    trace=f"ring window=2 ; {_SAVED} ; damage f1 how=truncate ; load f1 as c1 ; decode on c1",
+)
 class PadsAShortFile(WrongFiles):
     """Arrays that a file has lost at its end are zeros."""
 
@@ -195,7 +235,7 @@ class PadsAShortFile(WrongFiles):
 
 def _bytes_told(header: dict[str, Any]) -> int:
     planes = [plane for layer in header["layers"] for plane in layer.get("planes", [])]
-    return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in planes)
+    return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in planes)
 
 
 @fault("empty-file-is-an-empty-cache", breaks="PERS-8", trace=f"full ; {_SAVED} ; damage f1 how=empty ; load f1 as c1")
@@ -217,7 +257,11 @@ class BelievesTheHeader(WrongFiles):
     file_format = Believing
 
 
-@fault("believes-the-tensors", breaks="PERS-9", trace=f"ring window=2 ; {_SAVED} ; damage f1 how=tensor ; load f1 as c1 ; decode on c1")
+@fault(
+    "believes-the-tensors",
+    breaks="PERS-9",
+    trace=f"ring window=2 ; {_SAVED} ; damage f1 how=tensor ; load f1 as c1 ; decode on c1",
+)
 class BelievesTheTensors(WrongFiles):
     """The hash of the arrays is not looked at."""
 
@@ -229,7 +273,9 @@ class BelievesTheTensors(WrongFiles):
     file_format = Believing
 
 
-@fault("reads-any-version", breaks="PERS-10", trace=f"full ; {_SAVED} ; damage f1 how=older ; load f1 as c1", report="B96")
+@fault(
+    "reads-any-version", breaks="PERS-10", trace=f"full ; {_SAVED} ; damage f1 how=older ; load f1 as c1", report="B96"
+)
 class ReadsAnyVersion(WrongFiles):
     """The version is not looked at, so that an older file is a list without layers."""
 
@@ -243,7 +289,12 @@ class ReadsAnyVersion(WrongFiles):
     file_format = Reading
 
 
-@fault("takes-a-later-version", breaks="PERS-10", trace=f"full ; {_SAVED} ; damage f1 how=version ; load f1 as c1", report="B96")
+@fault(
+    "takes-a-later-version",
+    breaks="PERS-10",
+    trace=f"full ; {_SAVED} ; damage f1 how=version ; load f1 as c1",
+    report="B96",
+)
 class TakesALaterVersion(WrongFiles):
     """Later versions are read as if nothing had changed."""
 
@@ -255,7 +306,12 @@ class TakesALaterVersion(WrongFiles):
     file_format = Later
 
 
-@fault("foreign-file-is-an-empty-list", breaks="PERS-11", trace=f"full ; {_SAVED} ; damage f1 how=foreign ; load f1 as c1", report="B96")
+@fault(
+    "foreign-file-is-an-empty-list",
+    breaks="PERS-11",
+    trace=f"full ; {_SAVED} ; damage f1 how=foreign ; load f1 as c1",
+    report="B96",
+)
 class ForeignFileIsAnEmptyList(WrongFiles):
     """A file in which there are no caches gives no caches."""
 
@@ -266,7 +322,12 @@ class ForeignFileIsAnEmptyList(WrongFiles):
     file_format = Willing
 
 
-@fault("reads-on-to-the-end", breaks="PERS-12", trace=f"full ; {_SAVED} ; damage f1 how=extra ; load f1 as c1", profile="layout")
+@fault(
+    "reads-on-to-the-end",
+    breaks="PERS-12",
+    trace=f"full ; {_SAVED} ; damage f1 how=extra ; load f1 as c1",
+    profile="layout",
+)
 class ReadsOnToTheEnd(WrongFiles):
     """What stands behind the last array is not looked at."""
 
@@ -277,7 +338,12 @@ class ReadsOnToTheEnd(WrongFiles):
     file_format = Content
 
 
-@fault("layers-come-back-in-disorder", breaks="PERS-13", trace="full ; list full + ring window=2 as l0 ; window 3 on l0 ; save on l0 as f1 ; load f1 as l1 ; decode on l1", report="B94")
+@fault(
+    "layers-come-back-in-disorder",
+    breaks="PERS-13",
+    trace="full ; list full + ring window=2 as l0 ; window 3 on l0 ; save on l0 as f1 ; load f1 as l1 ; decode on l1",
+    report="B94",
+)
 class LayersComeBackInDisorder(WrongFiles):
     """The layers of a list are loaded in another order."""
 
@@ -285,12 +351,34 @@ class LayersComeBackInDisorder(WrongFiles):
         return super().load_layers(file, other)[::-1]
 
 
-@fault("saves-the-layers-that-it-knows", breaks="PERS-13", trace="full ; list full + ring window=2 as l0 ; window 3 on l0 ; save on l0 as f1 ; load f1 as l1", report="B94")
+@fault(
+    "saves-the-layers-that-it-knows",
+    breaks="PERS-13",
+    trace="full ; list full + ring window=2 as l0 ; window 3 on l0 ; save on l0 as f1 ; load f1 as l1",
+    report="B94",
+)
 class SavesTheLayersThatItKnows(WrongFiles):
     """Rings are left out of a file of a list."""
 
     def save_layers(self, caches: list[Any]) -> Any:
         return super().save_layers([cache for cache in caches if cache.layer.window is None] or caches)
+
+
+@fault(
+    "a-layer-comes-back-empty",
+    breaks="PERS-13",
+    trace="full ; list full + ring window=2 as l0 ; window 3 on l0 ; save on l0 as f1 ; load f1 as l1",
+    report="B94",
+)
+class ALayerComesBackEmpty(WrongFiles):
+    """The rings of a list are loaded without what was in them."""
+
+    def load_layers(self, file: StoredFile, other: bool) -> list[Any]:
+        found = super().load_layers(file, other)
+        for cache in found if len(found) > 1 else []:
+            if cache.layer.window is not None:
+                cache.reset()
+        return found
 
 
 @fault("refuses-to-save-nothing", breaks="PERS-14", trace="full ; save as f1", profile="layout")
@@ -318,14 +406,19 @@ class SavesAnOpenRound(WrongFiles):
 class LoadsForAnyModel(WrongFiles):
     """What a file was saved for is not looked at."""
 
-    class Any_(FileFormat):
+    class Trusting(FileFormat):
         def refuse_model(self, header: dict[str, Any]) -> None:
             self.model = header["model"]
 
-    file_format = Any_
+    file_format = Trusting
 
 
-@fault("saves-what-was-trimmed", breaks="PERS-17", trace="ring window=4 ; window 3 ; trim 2 ; save as f1 ; load f1 as c1", profile="layout")
+@fault(
+    "saves-what-was-trimmed",
+    breaks="PERS-17",
+    trace="ring window=4 ; window 3 ; trim 2 ; save as f1 ; load f1 as c1",
+    profile="layout",
+)
 class SavesWhatWasTrimmed(WrongFiles):
     """Whole planes are written, with what was dropped in them."""
 

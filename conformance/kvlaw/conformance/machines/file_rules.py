@@ -92,7 +92,9 @@ class FileRules(KnowsFiles, CallRules):
 
     def whole(self, damaged: bool = False) -> list[str]:
         """List the files that are as they were written, or those that are not."""
-        return [n for n, x in self.run_.oracle.world.items() if isinstance(x, File) and (x.damage is not None) == damaged]
+        return [
+            n for n, x in self.run_.oracle.world.items() if isinstance(x, File) and (x.damage is not None) == damaged
+        ]
 
     def savable(self) -> list[str]:
         """List what can be saved."""

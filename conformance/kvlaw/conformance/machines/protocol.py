@@ -1,7 +1,7 @@
 """The protocol machine: drives a cache the way runtimes do.
 
-Prefill in chunks, decode for a while, draft and verify with a trim or a round, a cloned prefix that goes its own way, a restart from a file,
-a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
+Prefill in chunks, decode for a while, draft and verify with a trim or a round, a cloned prefix that goes its own way,
+a restart from a file, a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
 """
 
 from typing import Any

@@ -4,9 +4,10 @@
 """
 
 import json
+import shutil
 import weakref
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 from attrs import field, frozen
@@ -15,12 +16,23 @@ from kvlaw.conformance.interface import Adapter, UnsupportedError
 from kvlaw.spec.calls import Damage
 
 
-@frozen(eq=False, weakref_slot=True)
+@frozen(eq=False)
+class Folder:
+    """A folder that is removed, with all that is in it, when nobody holds it any more."""
+
+    path: Path
+
+    def __attrs_post_init__(self) -> None:
+        """Promise to remove it."""
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@frozen(eq=False)
 class FileOnDisk:
     """A file, and the folder that it lies in, which lives as long."""
 
     path: Path
-    folder: Any = field(repr=False)
+    folder: Folder = field(repr=False)
 
 
 class FilesOnDisk(Adapter):
@@ -30,7 +42,7 @@ class FilesOnDisk(Adapter):
         """Save to a new path."""
         folder = self._folder()
         count = self.__dict__["_count"] = self.__dict__.get("_count", 0) + 1
-        file = FileOnDisk(Path(folder.name) / f"{count}.safetensors", folder)
+        file = FileOnDisk(folder.path / f"{count}.safetensors", folder)
         weakref.finalize(file, file.path.unlink, missing_ok=True)
         self.write(file.path, caches)
         return file
@@ -43,10 +55,10 @@ class FilesOnDisk(Adapter):
         """Spoil the file in its place."""
         file.path.write_bytes(self.spoilt(file.path.read_bytes(), how))
 
-    def _folder(self) -> "TemporaryDirectory[str]":
+    def _folder(self) -> "Folder":
         """Make a folder when the first file is saved."""
         if "_files" not in self.__dict__:
-            self.__dict__["_files"] = TemporaryDirectory(prefix="kvlaw-")
+            self.__dict__["_files"] = Folder(Path(mkdtemp(prefix="kvlaw-")))
         return self.__dict__["_files"]
 
     def write(self, path: Path, caches: list[Any]) -> None:
@@ -97,7 +109,9 @@ _OTHER = {"BF16": "F16", "F16": "BF16", "F32": "I32", "U32": "I32"}
 
 
 def _largest(header: dict[str, Any]) -> dict[str, Any] | None:
-    tensors = [told for name, told in header.items() if name != "__metadata__" and told["data_offsets"][1]]
+    tensors: list[dict[str, Any]] = [
+        told for name, told in header.items() if name != "__metadata__" and told["data_offsets"][1]
+    ]
     return max(tensors, key=lambda told: told["data_offsets"][1] - told["data_offsets"][0], default=None)
 
 
@@ -117,7 +131,7 @@ def _flipped(data: bytes, end: int) -> bytes:
     largest = _largest(told_by(data))
     if largest is None:
         return data + b"\0"
-    at = end + largest["data_offsets"][0]
+    at = end + int(largest["data_offsets"][0])
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 

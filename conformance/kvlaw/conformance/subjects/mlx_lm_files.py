@@ -5,6 +5,7 @@ of a later version than the library that reads it. ``older`` writes what mlx-lm 
 cut to their offset, and what else a cache counts as texts (``meta_state``) where 0.32 has scalars.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,12 @@ class MlxLmFiles(FilesOnDisk):
 
 def save_as_031(path: Path, caches: list[Any], metadata: dict[str, str] | None = None) -> None:
     """Write caches as ``save_prompt_cache`` of mlx-lm 0.31.3 did."""
-    import mlx.core as mx
-    from mlx.utils import tree_flatten
-
-    flatten: Any = tree_flatten
+    library: Any = import_module("mlx.core")
+    flatten: Any = import_module("mlx.utils").tree_flatten
     states = dict(flatten([_state(cache) for cache in caches]))
     classes = [type(cache).__name__ for cache in caches]
     texts = dict(flatten([[_meta(cache) for cache in caches], metadata or {}, classes]))
-    mx.save_safetensors(str(path), states, texts)
+    library.save_safetensors(str(path), states, texts)
 
 
 def _state(cache: Any) -> list[Any]:

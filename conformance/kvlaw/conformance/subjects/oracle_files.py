@@ -8,6 +8,7 @@ bad disk, another version or another program would have left.
 
 import hashlib
 import json
+import math
 from typing import Any, cast
 
 import numpy as np
@@ -114,7 +115,7 @@ class FileFormat:
         layers: list[dict[str, Any]] = header["layers"]
         for told in layers:
             for name, (shape, dtype) in zip(("keys", "values"), told.get("planes", []), strict=False):
-                count = int(np.prod(shape))
+                count = math.prod(shape)
                 array: Any = np.frombuffer(body, dtype, count, at) if count else np.zeros(0, dtype)
                 told[name] = array.reshape(shape).copy()
                 at += told[name].nbytes
