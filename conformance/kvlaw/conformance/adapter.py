@@ -22,6 +22,7 @@ from kvlaw.conformance.adapter_world import (
     HeldGroup,
     HeldList,
     HeldRead,
+    ReuseCalls,
     is_of_round,
     phase_of,
     take_round,
@@ -48,7 +49,9 @@ from kvlaw.spec.calls import (
     Merge,
     OpenList,
     Prepare,
+    Publish,
     Reset,
+    Reuse,
     Save,
     SpoilFile,
     TakeState,
@@ -67,6 +70,8 @@ class AdapterSubject:
     seconds: float = 10.0
     name: str = "py"
     world: dict[str, Any] = field(factory=dict[str, Any])
+    layers: dict[str, tuple[LayerSpec, ...]] = field(factory=dict[str, tuple[LayerSpec, ...]])
+    """Of what configurations the caches and lists of the world, and what was saved of them, are."""
     views: Views = field(init=False, repr=False)
     patience: Patience = field(init=False, repr=False)
     giver: Giver = field(init=False, repr=False)
@@ -118,8 +123,9 @@ class AdapterSubject:
 
     def open(self, config: Config) -> Observation:
         """Forget everything and make ``c0``."""
-        self.world = {}
+        self.world, self.layers = {}, {"c0": (config.layer,)}
         self.adapter.config = config
+        self.adapter.empty_store()
         return self.patience.guarded(lambda: self._opened(config))
 
     def close(self) -> None:
@@ -129,6 +135,7 @@ class AdapterSubject:
     def apply(self, call: Call, payload: Payload | None, look: bool) -> Observation:
         """Carry out one call."""
         observation = self.patience.guarded(lambda: self._apply(call, payload or Payload(), look))
+        self._note_layers(call)
         if observation.refused and look:
             return self.patience.guarded(lambda: self._left_by(call, observation))
         return observation
@@ -166,6 +173,16 @@ class AdapterSubject:
             if name not in self.adapter.capabilities:
                 raise UnsupportedError(f"the target lacks {name}: {CAPABILITIES[name]}")
 
+    def _note_layers(self, call: Call) -> None:
+        """Remember of what configurations that is which a call has made."""
+        made = getattr(call, "as_", None)
+        if isinstance(call, OpenList):
+            self.layers[call.as_] = call.layers
+        elif isinstance(call, MakeCache):
+            self.layers[call.as_] = (call.layer or self.adapter.config.layer.serial,)
+        elif made and call.on in self.layers:
+            self.layers[made] = self.layers[call.on]
+
     def _left_by(self, call: Call, refused: Observation) -> Observation:
         """Add the state that a refused call left behind (ERR-1)."""
         target = self.world.get(call.on)
@@ -198,6 +215,8 @@ class AdapterSubject:
             return Observation(arrays=self._copies(target)) if look else Observation()
         if isinstance(target, HeldFile):
             return self._on_file(target, call, look)
+        if isinstance(call, Publish | Reuse) and not isinstance(target, HeldGroup):
+            return self._for_reuse(target, call, payload, look)
         if isinstance(target, HeldList):
             return self._on_list(target.caches, call, payload, look)
         if isinstance(target, HeldGroup):
@@ -224,6 +243,16 @@ class AdapterSubject:
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a file cannot be asked to {call.verb}")
         return Observation()
+
+    def _for_reuse(self, target: Any, call: Publish | Reuse, payload: Payload, look: bool) -> Observation:
+        store, answer, shown = ReuseCalls(self.adapter, self.world), None, target
+        if isinstance(call, Publish):
+            store.published(target, call, payload)
+        else:
+            shown, answer = store.reused(target, call, lambda: [self._made(x) for x in self.layers[call.on]])
+        if isinstance(shown, HeldList):
+            return evolve(self._layers(shown.caches, look), answer=answer)
+        return Observation(answer=answer, state=self._state(shown, look))
 
     def _on_cache(self, cache: Any, call: Call, payload: Payload, look: bool) -> Observation:
         if isinstance(call, Append):
@@ -373,7 +402,7 @@ class AdapterSubject:
         return self.views.layers(caches, [None] * len(caches)) if look else Observation()
 
 
-_MAKING = (OpenList, Merge, MakeCache)
+_MAKING = (OpenList, Merge, MakeCache, Reuse)
 """Calls that make an object and act on none."""
 _VERBS = {
     "cache": "rows",
@@ -388,6 +417,7 @@ _VERBS = {
     "end_prefill": "bracket",
     **dict.fromkeys(("begin_round", "commit_round", "roll_back"), "rounds"),
     **dict.fromkeys(("save", "load", "damage"), "files"),
+    **dict.fromkeys(("publish", "reuse"), "reuse"),
     "known": "known",
     "dense": "dense",
     "mask": "mask",

@@ -184,6 +184,19 @@ class Adapter:
         """Spoil a file."""
         raise UnsupportedError
 
+    # Reuse of what was published.
+
+    def empty_store(self) -> None:
+        """Forget everything that was published."""
+
+    def publish(self, caches: list[Any], tokens: Sequence[int], space: str) -> None:
+        """Store the layers of a model, which hold these tokens, for prompts of that space; they stay the caller's."""
+        raise UnsupportedError
+
+    def reuse(self, caches: list[Any], tokens: Sequence[int], space: str) -> tuple[list[Any] | None, int]:
+        """Make layers like ``caches`` with the beginning of a prompt in them, and say how long it is; None: nothing."""
+        raise UnsupportedError
+
     # A group of rows. ``append``, ``mask``, ``trim``, ``clone``, ``state``, ``reset`` and ``show`` are asked of it too.
 
     def build_rows(self, layer: LayerSpec, rows: int) -> Any:

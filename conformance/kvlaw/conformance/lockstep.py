@@ -29,11 +29,13 @@ from kvlaw.spec.calls import (
     MakeCache,
     Merge,
     OpenList,
+    Publish,
+    Reuse,
     Trim,
 )
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
-from kvlaw.spec.observations import MaskKind, Observation, StateView
+from kvlaw.spec.observations import MaskKind, Observation, Payload, StateView
 from kvlaw.spec.records import CacheRecord, Record, Run
 from kvlaw.spec.trace import Trace
 
@@ -142,7 +144,9 @@ class Lockstep:
         name = call.as_ if isinstance(call, OpenList | Merge | MakeCache) else call.on
         before = self.oracle.world.get(name)
         origins = self.rows.origins(call, self.oracle.world)
-        observation = self.subject.apply(call, self.questions.payload(call, tokens, asked, rows), look)
+        payload = self.questions.payload(call, tokens, asked, rows)
+        payload = Payload(_live(before)) if isinstance(call, Publish) else payload
+        observation = self.subject.apply(call, payload, look)
         expectation = self.oracle.step(call, tokens, self._seen(call, observation, look))
         if asked is not None:
             asked = evolve(asked, expectation=expectation)
@@ -245,7 +249,7 @@ def _inner_first(outer: tuple[Divergence, ...], inside: tuple[Divergence, ...]) 
 
 def _shown_as(call: Call | None, name: str) -> str:
     """Name the object whose state a call shows: what it made, or what it acted on."""
-    made = getattr(call, "as_", None) if isinstance(call, Clone | Extract | HandBack | Load) else None
+    made = getattr(call, "as_", None) if isinstance(call, Clone | Extract | HandBack | Load | Reuse) else None
     return made or name
 
 

@@ -36,6 +36,8 @@ from kvlaw.spec.calls import (
     Merge,
     OpenList,
     Prepare,
+    Publish,
+    Reuse,
     Save,
     SpoilFile,
     Trim,
@@ -107,7 +109,8 @@ _FILE, _SPOILT = "file of a ", "spoilt file of a "
 def _is_sound_of_files(call: Call, kind: str) -> bool:
     """Tell whether a call that has to do with a file has one, which is spoilt at most once, and no other call has."""
     if not kind.startswith((_FILE, _SPOILT)):
-        return not isinstance(call, Load | SpoilFile) and (not isinstance(call, Save) or kind in ("cache", "list"))
+        stored = isinstance(call, Save | Publish | Reuse)
+        return not isinstance(call, Load | SpoilFile) and (not stored or kind in ("cache", "list"))
     return isinstance(call, Load | LookAt | Drop) or (isinstance(call, SpoilFile) and kind.startswith(_FILE))
 
 
@@ -129,7 +132,7 @@ def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
     elif isinstance(call, Load):
         kinds[call.as_] = kind.removeprefix(_SPOILT).removeprefix(_FILE)
     elif name:
-        made = kind if call.verb == "clone" else "read" if isinstance(call, Append) else "arrays"
+        made = kind if call.verb in ("clone", "reuse") else "read" if isinstance(call, Append) else "arrays"
         kinds[name] = _MAKES.get(call.verb, made)
 
 
@@ -261,6 +264,8 @@ def _simpler_call(call: Call) -> Iterator[Call]:
         yield from (evolve(call, length=n) for n in _lower(call.length, 1))
     if isinstance(call, AppendWindow) and call.length == 1 and _plain(call):
         yield AppendDecode(on=call.on)
+    if isinstance(call, Reuse) and len(call.tokens) > 1:
+        yield from (evolve(call, tokens=call.tokens[:-1]), evolve(call, tokens=(*call.tokens[:-2], call.tokens[-1])))
     if isinstance(call, Trim):
         yield from [evolve(call, bypass=False)] if call.bypass else []
         yield from (evolve(call, n=n) for n in (_lower(call.n, 1) if isinstance(call.n, int) and call.n > 0 else ()))

@@ -52,7 +52,10 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
         yield "RING-14"
     if (past.loaded or past.saved) and extra - past.dropped - set(model.row.tokens) - {0}:
         yield "PERS-4"
+    if (past.reused or past.published) and extra - past.dropped - set(model.row.tokens) - {0}:
+        yield "REUSE-4"
     yield from file_nature(model)
+    yield from ("REUSE-5",) if past.reused else ()
     if extra & past.dropped and past.rolled:
         yield "ROUND-3"
     if extra & past.dropped:

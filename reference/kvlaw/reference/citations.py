@@ -58,6 +58,8 @@ def _past_clauses(after: Model) -> list[str]:
     situations = {
         past.spoilt: bool(past.spoilt),
         past.loaded: bool(past.loaded),
+        "REUSE-5": past.reused,
+        "REUSE-4": past.reused or past.published,
         "PERS-2": bool(past.loaded),
         "PERS-4": bool(past.loaded) or past.saved,
         "PERS-6": bool(past.loaded) and after.storage == "affine",
@@ -143,6 +145,7 @@ def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:
     lent = ("ROWS-15",) if after.past.lent else ("ROWS-4",) if after.past.joined_others else ()
     related = (*lent, "OWN-3") if after.past.related else ()
     related = ("PERS-4", *related) if after.past.loaded or after.past.saved else related
+    related = ("REUSE-4", *related) if after.past.reused or after.past.published else related
     if call is None:
         return ("POS-1",)
     if call.appends:

@@ -16,7 +16,7 @@ from kvlaw.reference.rounds import Rounds
 from kvlaw.reference.states import States
 from kvlaw.reference.trims import Judged, Trims
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
-from kvlaw.spec.calls import Call, Clone, Drop, FetchDense, LookAt, MakeMask, Phase, Reset, Save, TakeState, Trim
+from kvlaw.spec.calls import Call, Clone, Drop, FetchDense, LookAt, MakeMask, Phase, Publish, Reset, Save, TakeState, Trim
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Form
@@ -65,7 +65,7 @@ class Judge:
     @clause("OWN-2", "OWN-3", "OWN-7", "OWN-9", "POS-5")
     def _plain(self, model: Model, call: Call) -> Judged:
         """Give what a call shows that only looks, clones or resets."""
-        if not isinstance(call, Clone | Drop | LookAt | Reset | Save | TakeState):
+        if not isinstance(call, Clone | Drop | LookAt | Publish | Reset | Save | TakeState):
             raise UnknownObjectError(f"{call.on!r} is a cache: it cannot be asked to {call.verb}")
         after = model
         if isinstance(call, Reset):

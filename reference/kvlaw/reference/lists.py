@@ -17,6 +17,7 @@ from kvlaw.spec.calls import (
     Drop,
     LookAt,
     OpenList,
+    Publish,
     Reset,
     RollBack,
     Save,
@@ -35,7 +36,7 @@ _CHARGED = {
 """What a call is charged with that a list does not carry out although every layer would."""
 
 
-_ON_LISTS = (Append, Clone, Drop, LookAt, Reset, Save, Trim, BeginRound, CommitRound, RollBack)
+_ON_LISTS = (Append, Clone, Drop, LookAt, Publish, Reset, Save, Trim, BeginRound, CommitRound, RollBack)
 
 
 @frozen
@@ -78,7 +79,7 @@ class Lists:
             return Expectation(("ok", "refused"), ends=True), target
         if refusing := [cited for model in target.models if (cited := refusal(model, call, self.judge.config))]:
             whole = "ROUND-12" if isinstance(call, BeginRound | CommitRound | RollBack) else "ERR-8"
-            whole = "PERS-15" if isinstance(call, Save) else whole
+            whole = "PERS-15" if isinstance(call, Save) else "REUSE-9" if isinstance(call, Publish) else whole
             return self._refused(target, (whole, *refusing[0]), (whole, *refusing[0]), seen)
         results = [self.judge.call(model, call, tokens, seen) for model in target.models]
         if isinstance(call, BeginRound | CommitRound | RollBack):

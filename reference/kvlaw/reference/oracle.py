@@ -21,6 +21,7 @@ from kvlaw.reference.judge import Judge
 from kvlaw.reference.lists import Lists
 from kvlaw.reference.membership import is_lone, merged
 from kvlaw.reference.model import Model
+from kvlaw.reference.reuse import Reuses
 from kvlaw.reference.world import (
     HANDING,
     File,
@@ -45,6 +46,8 @@ from kvlaw.spec.calls import (
     MakeCache,
     Merge,
     OpenList,
+    Publish,
+    Reuse,
     Save,
     SpoilFile,
 )
@@ -60,6 +63,7 @@ class Oracle:
         self.profile: Profile = profile
         self.world: dict[str, WorldObject] = {}
         self.acted: Model | Group | Layers | None = None
+        self.reuses = Reuses(Judge(Config("full"), profile).states)
         self.judge = Judge(Config("full"), profile)
         self.lists, self.groups = Lists(self.judge), GroupJudge(Config("full_rows"), profile)
 
@@ -67,6 +71,7 @@ class Oracle:
     def open(self, config: Config, seen: Seen | None = None) -> Expectation:
         """Make ``c0``; refuse an impossible configuration, or in ``core`` let each query at least see itself."""
         self.world, self.judge, self.acted = {}, Judge(config, self.profile), None
+        self.reuses = Reuses(self.judge.states)
         self.lists, self.groups = Lists(self.judge), GroupJudge(config, self.profile)
         if config.problem is None and config.is_rows:
             self.world["c0"] = self.acted = group = Group.empty(config.layer, config.row_count)
@@ -101,6 +106,10 @@ class Oracle:
         if isinstance(call, Drop) and not isinstance(target, Model):
             self.world.pop(call.on)
             return Expectation()
+        if isinstance(call, Reuse) and isinstance(target, Model | Layers):
+            expectation, self.acted = self.reuses.reused(target, call, seen or Seen())
+            self.world[call.as_] = self.acted
+            return expectation
         if isinstance(target, Layers):
             expectation, after = self.lists.call(target, call, tokens, seen or Seen())
         elif isinstance(target, Group) and isinstance(call, Extract | HandBack):
@@ -113,6 +122,8 @@ class Oracle:
             return self._on_handed(target, call, seen or Seen())
         if isinstance(call, Save):
             return self._saved(call, expectation, after, seen or Seen())
+        if isinstance(call, Publish) and not isinstance(after, Group):
+            expectation, after = self.reuses.published(after, call, expectation)
         self.world[call.on] = self.acted = after
         self._name(call, expectation, after)
         return expectation

@@ -10,6 +10,7 @@ from kvlaw.spec.calls import (
     FetchDense,
     MakeMask,
     Malformed,
+    Publish,
     RollBack,
     Save,
     Trim,
@@ -40,8 +41,8 @@ def refusal(model: Model, call: Call, config: Config) -> tuple[str, ...]:
         return _round_refusal(model, call)
     if isinstance(call, Trim):
         return _trim_refusal(model, call)
-    if isinstance(call, Save):  # in an open round nobody knows yet what stays
-        return ("PERS-15",) if model.round is not None else ()
+    if isinstance(call, Save | Publish):  # in an open round nobody knows yet what stays
+        return () if model.round is None else ("PERS-15",) if isinstance(call, Save) else ("REUSE-9",)
     malformed = getattr(call, "malformed", None)
     if malformed is not None and not (malformed in _NEEDS_STORAGE and not model.slots):
         return (TENSORS[malformed],)

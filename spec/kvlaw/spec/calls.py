@@ -343,6 +343,27 @@ class SpoilFile(BaseCall):
     how: Damage = field(validator=validators.in_(DAMAGES))
 
 
+@frozen(kw_only=True)
+class Publish(BaseCall):
+    """Store a cache, or a list of layers, under its own tokens, for prompts that begin with them (REUSE-6)."""
+
+    verb: ClassVar[str] = "publish"
+    space: str = field(default="main", validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class Reuse(BaseCall):
+    """Make a cache like the one acted on, with as much of a prompt in it as was published; answer how much (REUSE-1).
+
+    ``tokens`` is the prompt, ``space`` where to look.
+    """
+
+    verb: ClassVar[str] = "reuse"
+    tokens: tuple[int, ...] = field(validator=validators.deep_iterable(validators.ge(1)))
+    space: str = field(default="main", validator=_is_name, metadata=_SCHEMA)
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
 Call: TypeAlias = (
     AppendDecode
     | AppendWindow
@@ -363,6 +384,8 @@ Call: TypeAlias = (
     | Save
     | Load
     | SpoilFile
+    | Publish
+    | Reuse
     | MakeCache
     | Merge
     | Extract
@@ -396,6 +419,8 @@ CALLS: dict[str, type[Call]] = {
         Save,
         Load,
         SpoilFile,
+        Publish,
+        Reuse,
         MakeCache,
         Merge,
         Extract,

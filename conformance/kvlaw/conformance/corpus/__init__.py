@@ -46,6 +46,8 @@ _MADE_BY = {
     "save": "files",
     "load": "files",
     "damage": "files",
+    "publish": "reuse",
+    "reuse": "reuse",
 }
 
 

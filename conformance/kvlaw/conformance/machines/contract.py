@@ -6,13 +6,14 @@ from hypothesis.stateful import precondition, rule
 from kvlaw.conformance.machines.calls import CallRules, arguments, lengths
 from kvlaw.conformance.machines.file_rules import FileRules
 from kvlaw.conformance.machines.list_rules import ListRules
+from kvlaw.conformance.machines.reuse_rules import ReuseRules
 from kvlaw.conformance.machines.round_rules import RoundRules
 from kvlaw.spec.calls import AppendWindow, Trim
 
 data_ = st.data()
 
 
-class ContractMachine(ListRules, RoundRules, FileRules, CallRules):
+class ContractMachine(ListRules, RoundRules, FileRules, ReuseRules, CallRules):
     """Calls anything at any time."""
 
     optional = (
@@ -34,6 +35,7 @@ class ContractMachine(ListRules, RoundRules, FileRules, CallRules):
         "odd",
         "round",
         "file",
+        "reuse",
     )
 
     @precondition(lambda self: not self.over and "bypass" in self.used and "bypass" in self.can)

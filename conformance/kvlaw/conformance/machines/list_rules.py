@@ -7,6 +7,7 @@ from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.file_rules import KnowsFiles
 from kvlaw.conformance.machines.policies import layers as layers_of
+from kvlaw.conformance.machines.reuse_rules import SharesPrefixes
 from kvlaw.reference.oracle import Layers
 from kvlaw.spec.calls import (
     AppendDecode,
@@ -19,6 +20,7 @@ from kvlaw.spec.calls import (
     Load,
     LookAt,
     OpenList,
+    Publish,
     Reset,
     RollBack,
     Save,
@@ -40,11 +42,12 @@ _LIST_ACTS = (
     "spoilt",
     *("round",) * 4,
     *("file",) * 2,
+    *("share",) * 2,
 )
 _acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
 
 
-class ListRules(KnowsFiles):
+class ListRules(KnowsFiles, SharesPrefixes):
     """The part of a machine that acts on lists."""
 
     @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self._lists())
@@ -108,6 +111,14 @@ class ListRules(KnowsFiles):
             self.do(AppendDecode(on=made))
         self.do(Drop(on=made))
 
+    def _share(self, data: st.DataObject, name: str) -> None:
+        """Publish a list, go on, and let another request start from what it shares."""
+        layers = cast("Layers", self.run_.oracle.world[name]).models
+        if layers[0].round is None or self.layout:
+            self.do(Publish(on=name))
+            self.do(AppendDecode(on=name))
+            self.request(data, name, {})
+
     def _act(self, data: st.DataObject, name: str, act: str) -> None:
         offset = cast("Layers", self.run_.oracle.world[name]).offset
         if act == "decode":
@@ -126,6 +137,8 @@ class ListRules(KnowsFiles):
             self._round(data, name)
         elif act == "file" and "files" in self.can:
             self._file(data, name)
+        elif act == "share" and "reuse" in self.can:
+            self._share(data, name)
         elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:

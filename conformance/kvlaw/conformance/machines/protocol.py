@@ -11,14 +11,15 @@ from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.contract import lengths
 from kvlaw.conformance.machines.file_rules import ResumeRules
+from kvlaw.conformance.machines.reuse_rules import SharesPrefixes
 from kvlaw.conformance.machines.round_rules import DraftRules
-from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Reset, Trim
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Publish, Reset, Trim
 
 
-class ProtocolMachine(DraftRules, ResumeRules):
+class ProtocolMachine(DraftRules, ResumeRules, SharesPrefixes):
     """Calls as a runtime would."""
 
-    optional = ("verify", "prefix", "conversation", "own_window", "draft", "resume")
+    optional = ("verify", "prefix", "conversation", "own_window", "draft", "resume", "share")
 
     @property
     def passing(self) -> dict[str, Any]:
@@ -104,6 +105,18 @@ class ProtocolMachine(DraftRules, ResumeRules):
         """Save, and start anew from the file."""
         self.resume(data, self.passing)
         self.fired("restart")
+
+    @precondition(
+        lambda self: not self.over and "share" in self.used and "reuse" in self.can and self.model.round is None
+    )
+    @rule(data=st.data())
+    def another_request(self, data: st.DataObject) -> None:
+        """Publish, and let another request start from what it shares."""
+        self.do(Publish())
+        for _ in range(data.draw(st.integers(0, 2), label="decodes meanwhile")):
+            self.do(AppendDecode(**self.passing))
+        self.request(data, "c0", self.passing)
+        self.fired("another_request")
 
     @precondition(lambda self: not self.over and "conversation" in self.used and "reset" in self.can)
     @rule()

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from kvlaw.conformance.adapter import Adapter
 from kvlaw.conformance.interface import Tensors, UnsupportedError
 from kvlaw.conformance.subjects.oracle_files import FileFormat, StoredFile, layer_of, spoil
+from kvlaw.conformance.subjects.oracle_store import Store
 from kvlaw.reference import index_group
 from kvlaw.reference.layout import Cache, Planes, Read, Refusal
 from kvlaw.reference.layout_group import GroupRead, RowGroup, merge
@@ -78,6 +79,8 @@ class ReferenceAdapter(Adapter):
     cache_type: type[Cache] = Cache
     group_type: type[RowGroup] = RowGroup
     file_format: type[FileFormat] = FileFormat
+    store_type: type[Store] = Store
+    store: Store
 
     def build(self, layer: LayerSpec) -> Any:
         """Make a reference cache."""
@@ -265,6 +268,20 @@ class ReferenceAdapter(Adapter):
     def damage(self, file: StoredFile, how: Damage) -> None:
         """Spoil a file."""
         file.data = spoil(file.data, how)
+
+    # Reuse.
+
+    def empty_store(self) -> None:
+        """Forget everything that was published."""
+        self.store = self.store_type()
+
+    def publish(self, caches: list[Any], tokens: Sequence[int], space: str) -> None:
+        """Store the layers of a model."""
+        self.store.put(caches, tuple(tokens), space)
+
+    def reuse(self, caches: list[Any], tokens: Sequence[int], space: str) -> tuple[list[Any] | None, int]:
+        """Find what a prompt begins with."""
+        return self.store.get(caches, tuple(tokens), space)
 
     # Rounds.
 
