@@ -107,7 +107,7 @@ class Oracle:
             self.world.pop(call.on)
             return Expectation()
         if isinstance(call, Reuse) and isinstance(target, Model | Layers):
-            expectation, self.acted = self.reuses.reused(target, call, seen or Seen())
+            expectation, self.acted = self.reuses.reused(target, call, seen or Seen(), self._versions())
             self.world[call.as_] = self.acted
             return expectation
         if isinstance(target, Layers):
@@ -190,6 +190,10 @@ class Oracle:
         else:
             positions = ("OWN-10",) if isinstance(after, Group) and call.verb == "state" else ()
             self.world[name] = Handed((*HANDING[call.verb], *positions), expectation)
+
+    def _versions(self) -> dict[str, int]:
+        """Count the acts of all caches and lists."""
+        return {name: thing.version for name, thing in self.world.items() if isinstance(thing, Model | Layers)}
 
     @property
     def files(self) -> Files:

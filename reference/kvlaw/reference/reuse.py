@@ -3,7 +3,7 @@
 In ``core`` a store may find less, or nothing; what it finds must be a part that some entry can give.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from attrs import define, evolve, field, frozen
 
@@ -21,10 +21,13 @@ Thing = Model | Layers
 
 @frozen
 class Entry:
-    """What was published: the caches, and where."""
+    """What was published: the caches, where, by whom, and after which of its acts; whether it was lent since."""
 
     holds: Thing
     space: str
+    owner: str
+    version: int
+    lent: bool = False
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -71,13 +74,16 @@ class Reuses:
         if shows.ends or "ok" not in shows.outcomes:
             return shows, thing
         if models_of(thing)[0].offset:
-            self.entries.append(Entry(_told(thing, published=False), call.space))
+            self.entries.append(Entry(_told(thing, published=False), call.space, call.on, thing.version))
         kept = tuple(evolve(e, clauses=("REUSE-6", *e.clauses)) for e in shows.expected)
         return evolve(shows, charged=("REUSE-6",), expected=kept), _told(thing, published=True)
 
     @clause("REUSE-1", "REUSE-2", "REUSE-3", "REUSE-5", "REUSE-7", "REUSE-8")
-    def reused(self, like: Thing, call: Reuse, seen: Seen) -> tuple[Expectation, Thing]:
-        """Give what a prompt finds, and what is made of it: of one configuration and space, the longest part."""
+    def reused(self, like: Thing, call: Reuse, seen: Seen, versions: Mapping[str, int]) -> tuple[Expectation, Thing]:
+        """Give what a prompt finds, and what is made of it: of one configuration and space, the longest part.
+
+        ``versions`` counts the acts of the caches and lists that there are.
+        """
         usable = [(n, entry) for entry in self._known(like, call) for n in self._lengths(entry, call)]
         most = max((n for n, _ in usable), default=0)
         told = seen.offset if seen.answer is None else seen.answer
@@ -85,8 +91,13 @@ class Reuses:
         answer = told if chosen and told is not None else most
         found = next((entry for n, entry in reversed(usable) if n == answer), None)
         made = _cut(found.holds, answer) if found else _empty(like)
-        cited = self._clauses(call, like, answer, seen)
-        return self._shows(made, call, answer, cited), made
+        cited = self._clauses(call, like, answer, told or 0)
+        if found is not None:
+            again = ("REUSE-4",) if found.lent else ()
+            moved = ("REUSE-6",) if versions.get(found.owner) != found.version else ()
+            cited = (*(again if (told or 0) < answer else ()), *cited, *again, *moved)
+            self.entries[self.entries.index(found)] = evolve(found, lent=True)
+        return self._shows(made, call, answer, tuple(dict.fromkeys(cited))), made
 
     def _known(self, like: Thing, call: Reuse) -> Iterator[Entry]:
         mine = (layers_of(like), isinstance(like, Layers))
@@ -99,8 +110,8 @@ class Reuses:
         most = min(_common(entry.tokens, call.tokens), len(call.tokens) - 1)
         return [n for n in range(1, most + 1) if entry.gives(n)]
 
-    def _clauses(self, call: Reuse, like: Thing, answer: int, seen: Seen) -> tuple[str, ...]:
-        """Cite what an answer rests on; of one that is too long, first what it breaks."""
+    def _clauses(self, call: Reuse, like: Thing, answer: int, told: int) -> tuple[str, ...]:
+        """Cite what an answer rests on, first what one breaks that is too long or too short."""
         asked = len(call.tokens)
         here = [_common(entry.tokens, call.tokens) for entry in self._known(like, call)]
         anywhere = [_common(entry.tokens, call.tokens) for entry in self.entries]
@@ -109,13 +120,16 @@ class Reuses:
         floors = [entry.floor for entry in self._known(like, call)]
         cited += ["REUSE-2"] if any(floors) else []
         cited += ["REUSE-7"] if max(anywhere, default=0) > max(here, default=0) else []
-        told = seen.answer or 0
         first: list[str] = []
         if told > answer:
-            alone = max(here, default=0)
-            first += ["REUSE-1"] if told > asked - 1 else ["REUSE-7"] if told > alone else []
+            elsewhere = max(here, default=0) < told <= max(anywhere, default=0)
+            first += ["REUSE-1"] if told > asked - 1 else ["REUSE-7"] if elsewhere else []
+            first += ["REUSE-1"] if told > max(anywhere, default=0) else []
+            first += lists
             first += ["REUSE-2"] if told < max(floors, default=0) else ["REUSE-5"]
-        longest = ("REUSE-3",) if answer or told < answer else ()
+        longest = ("REUSE-3",) if answer else ()
+        if told < answer:
+            first += longest
         return tuple(dict.fromkeys((*first, *lists, *cited, *longest)))
 
     def _shows(self, made: Thing, call: Reuse, answer: int, cited: tuple[str, ...]) -> Expectation:
@@ -136,7 +150,7 @@ class Reuses:
 def _state(expected: Expected, cited: tuple[str, ...]) -> tuple[str, ...]:
     """Cite what a lent cache shows: that it is what the prompt begins with."""
     first = "REUSE-2" if expected.field == "floor" and "REUSE-2" in cited else "REUSE-5"
-    return (first, *(c for c in cited if c in ("REUSE-8",)))
+    return (*(c for c in cited if c in ("REUSE-8", "REUSE-6")), first)
 
 
 def _told(thing: Thing, published: bool) -> Thing:

@@ -29,7 +29,7 @@ _MODULES = (
     *("positions", "ring", "sight", "masks", "reads", "trims", "owned", "lists", "refusals", "laws"),
     *("precision", "precision_after", "precision_codes", "precision_kept", "precision_known", "precision_reads"),
     *("group_sight", "group_joins", "group_exits", "group_counts", "group_reads", "padding", "padding_ends"),
-    *("group_precision", "group_boundary", "group_numbers", "files"),
+    *("group_precision", "group_boundary", "group_numbers", "files", "reuse"),
 )
 _registered: dict[str, "Fault"] = {}
 
