@@ -10,7 +10,7 @@ from kvlaw.conformance.minimise import is_sound, minimise
 from kvlaw.conformance.minimise_rows import fewer_rows
 from kvlaw.conformance.subjects.targets import open_target
 from kvlaw.reference.oracle import UnknownObjectError
-from kvlaw.spec.calls import AppendDecode, Filter, Merge, Prepare, Trim
+from kvlaw.spec.calls import AppendDecode, Clone, Filter, Merge, OpenList, Prepare, RollBack, Trim
 from kvlaw.spec.text_form import parse, write
 from kvlaw.spec.trace import Trace
 
@@ -317,3 +317,57 @@ def test_a_fixed_number_of_rows_stays():
 )
 def test_soundness_of_calls_on_groups(text: str, sound: bool):
     assert is_sound(trace(text)) is sound
+
+
+ROUNDS = (
+    "ring window=8 sinks=2 ; window 12 ; begin_round ; window 7 ; decode ; clone as c1 ; roll_back 5 on c1 ; "
+    "roll_back 5 ; decode ; begin_round ; window 4 ; commit_round ; decode"
+)
+
+
+def rejects(candidate: Trace, least: int) -> bool:
+    """Tell whether a round of the first cache appends so much more than it keeps, and keeps something."""
+    appended = 0
+    for call in candidate.calls:
+        if call.verb == "begin_round" and call.on == "c0":
+            appended = 0
+        appended += call.appends if call.on == "c0" else 0
+        if isinstance(call, RollBack) and call.on == "c0" and call.keep[0] >= 1 and appended - call.keep[0] >= least:
+            return True
+    return False
+
+
+ROUND_CASES: dict[str, tuple[Callable[[Trace], bool], str]] = {
+    "four positions in c0": (lambda t: positions(t) >= 4, "ring window=1 ; window 4"),
+    "a roll back": (lambda t: "roll_back" in write(t), "ring window=1 ; roll_back 0"),
+    "two positions taken back, and one kept": (lambda t: rejects(t, 2), "ring window=1 ; window 3 ; roll_back 1"),
+}
+
+
+@pytest.mark.parametrize("what", ROUND_CASES)
+def test_rounds_are_shortened(what: str):
+    fails, shortest = ROUND_CASES[what]
+    found = minimise(trace(ROUNDS), fails)
+    assert write(found.trace) == write(trace(shortest))
+    assert found.complete
+
+
+def test_a_round_of_rows_loses_the_keep_of_a_row_that_goes():
+    start = trace("ring_rows window=4 rows=3 ; window 3 ; begin_round ; window 4 ; roll_back 1,0,3 ; decode")
+    found = minimise(start, lambda t: any(isinstance(c, RollBack) and len(set(c.keep)) > 1 for c in t.calls))
+    assert write(found.trace) == "ring_rows window=1 rows=2 ; roll_back 0,1"
+
+
+def rolls_back_a_list(candidate: Trace) -> bool:
+    """Tell whether a list, or a clone of one, is rolled back."""
+    lists = set[str]()
+    for call in candidate.calls:
+        if isinstance(call, OpenList) or (isinstance(call, Clone) and call.on in lists):
+            lists.add(call.as_)
+    return any(isinstance(call, RollBack) and call.on in lists for call in candidate.calls)
+
+
+def test_a_clone_is_taken_for_what_it_was_cloned_from():
+    start = trace("full ; list full as l ; clone as m on l ; begin_round on m ; window 3 on m ; roll_back 1 on m")
+    found = minimise(start, rolls_back_a_list)
+    assert write(found.trace) == "full ; list full as l ; roll_back 0 on l"

@@ -19,7 +19,7 @@ GROWING, RING = "builtin:mlx_lm.BatchKVCache", "builtin:mlx_lm.BatchRotatingKVCa
 LIST = "builtin:mlx_lm.CacheList"
 SHOWN = frozenset(
     "attend mask as_array window_argument dense planes columns nbytes trim can_trim clone state "  # noqa: SIM905
-    "rows merge extract filter padding left_padding".split()
+    "rows merge extract filter padding left_padding rounds".split()
 )
 
 

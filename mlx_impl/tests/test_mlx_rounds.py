@@ -52,7 +52,7 @@ class World:
         self.keys, self.values = (mx.array(plane).astype(self.dtype) for plane in drawn)
         self.half = columns_of(self.keys, self.values)
         codes = [mx.quantize(plane, group_size=GROUP, bits=self.bits or 8) for plane in (self.keys, self.values)]
-        self.coded = columns_of(*codes)
+        self.coded = columns_of(codes[0], codes[1])
 
     def __str__(self) -> str:
         return f"W={self.window} s={self.sinks} bits={self.bits} start={self.start} {str(self.dtype)[9:]}"
@@ -369,7 +369,8 @@ def test_what_is_no_round_is_refused_and_changes_nothing(kind: Any, stamp: Any) 
     cache.append_decode(*stamp([3]))
     before = shown_of(cache)
     asks: list[Any] = [cache.begin_round, lambda: cache.trim(0), lambda: cache.trim(1, bypass=True)]
-    asks += [lambda wrong=wrong: cache.roll_back(wrong) for wrong in (2, -1, 1.5, None, True, [0, 0], "1")]
+    wrongs: list[Any] = [2, -1, 1.5, None, True, [0, 0], "1"]
+    asks += [lambda wrong=wrong: cache.roll_back(wrong) for wrong in wrongs]
     for ask in asks:
         with pytest.raises(CacheError, match="ROUND-"):
             ask()
@@ -447,9 +448,9 @@ def test_a_round_of_layers_is_all_or_nothing(stamp: Any) -> None:
     assert [shown_of(cache) for cache in found] == before
     found[2].commit_round()  # one layer is out of step: no layer acts
     before = [shown_of(cache) for cache in found]
-    for act in (layers.commit_round, lambda caches: layers.roll_back(caches, 0)):
+    for ask in (lambda: layers.commit_round(found), lambda: layers.roll_back(found, 0)):
         with pytest.raises(RoundError, match="no round"):
-            act(found)
+            ask()
     assert [shown_of(cache) for cache in found] == before
     layers.roll_back(found[:2], 1)
     assert [cache.offset for cache in found] == [4, 4, 5]

@@ -130,6 +130,7 @@ _ORDER = (
     "mask_array",
     "mask_width",
     "order",
+    "round",
     "can_trim",
     "columns",
     "spare",
