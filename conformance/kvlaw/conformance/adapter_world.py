@@ -7,7 +7,19 @@ from attrs import frozen
 
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
-from kvlaw.spec.calls import Append, AppendName, BeginRound, Call, CommitRound, FetchDense, Load, Publish, Reuse, RollBack, Save
+from kvlaw.spec.calls import (
+    Append,
+    AppendName,
+    BeginRound,
+    Call,
+    CommitRound,
+    FetchDense,
+    Load,
+    Publish,
+    Reuse,
+    RollBack,
+    Save,
+)
 from kvlaw.spec.observations import Payload
 
 

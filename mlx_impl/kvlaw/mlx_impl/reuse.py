@@ -45,7 +45,7 @@ class Entry:
     def gives(self, length: int) -> bool:
         """Say whether its first ``length`` tokens can be lent."""
         cut = len(self.tokens) - length
-        return 0 < length and self.floor <= length and (cut == 0 or layers.can_trim(self.caches, cut))
+        return length > 0 and self.floor <= length and (cut == 0 or layers.can_trim(self.caches, cut))
 
 
 class PrefixStore:

@@ -38,7 +38,9 @@ class TrustsTheLength(WrongReuse):
     store_type = Hasty
 
 
-@fault("reuses-below-the-floor", breaks="REUSE-2", trace="full bits=4 start=2 ; window 3 ; publish ; reuse t1,t2,t9 as c1")
+@fault(
+    "reuses-below-the-floor", breaks="REUSE-2", trace="full bits=4 start=2 ; window 3 ; publish ; reuse t1,t2,t9 as c1"
+)
 class ReusesBelowTheFloor(WrongReuse):
     """The reuse floor is not asked for."""
 

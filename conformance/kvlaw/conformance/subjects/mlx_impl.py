@@ -61,7 +61,14 @@ class MlxImplAdapter(OurFiles, OurStore, ContractAdapter):
             self.code_bits, self.dtypes = TILED_BITS, TILED_DTYPES
         self.kinds, self.computes = (kind,), "mlx"
         self.policies = (policy,)
-        self.capabilities = (self.capabilities - POLICY) | {"sinks", "lists", "list_appends", "files", "fingerprint", "reuse"}
+        self.capabilities = (self.capabilities - POLICY) | {
+            "sinks",
+            "lists",
+            "list_appends",
+            "files",
+            "fingerprint",
+            "reuse",
+        }
         if policy != "dense":
             self.capabilities |= POLICY - {"affine", "bf16_first"} | {policy}
 
