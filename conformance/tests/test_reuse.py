@@ -67,7 +67,7 @@ def test_mlx_lm_lends_a_prefix_of_a_longer_prompt_rightly(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(LM))
 def test_mlx_lm_lends_the_whole_of_a_prompt_that_it_knows(name: str) -> None:
-    """``fetch_nearest_cache`` answers an exact match with no rest, so that no token of the prompt is left to be read."""
+    """``fetch_nearest_cache`` answers an exact match with no rest: no token of the prompt is left to be read."""
     pytest.importorskip("mlx_lm")
     steps = played(f"builtin:mlx_lm.{name}", f"{LM[name]} ; window 3 ; publish ; reuse t1..t3 as c1")
     assert charged(steps) == ["REUSE-1"]

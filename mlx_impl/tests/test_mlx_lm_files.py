@@ -197,15 +197,16 @@ def test_a_layer_less_or_a_tensor_more_is_refused(tmp_path: Path) -> None:
     data = path.read_bytes()
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
-    for change in (
-        lambda told: told["__metadata__"].pop("1.1"),
-        lambda told: told["__metadata__"].pop("1.0"),
-        lambda told: told["__metadata__"].update({"1.2": "KVCache"}),
-        lambda told: told["__metadata__"].update({"1.1": "KVCache"}),
-        lambda told: told["__metadata__"].clear(),
-    ):
+    changes: tuple[Callable[[dict[str, str]], object], ...] = (
+        lambda texts: texts.pop("1.1"),
+        lambda texts: texts.pop("1.0"),
+        lambda texts: texts.update({"1.2": "KVCache"}),
+        lambda texts: texts.update({"1.1": "KVCache"}),
+        lambda texts: texts.clear(),
+    )
+    for change in changes:
         told = json.loads(json.dumps(header))
-        change(told)
+        change(told["__metadata__"])
         text = json.dumps(told).encode()
         path.write_bytes(len(text).to_bytes(8, "little") + text + data[end:])
         with pytest.raises(FileError):

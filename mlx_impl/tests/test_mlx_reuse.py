@@ -205,7 +205,9 @@ def test_random_stores_lend_what_a_plain_search_finds(seed: int) -> None:
         found = store.get(tokens, space, like=like)
         best = 0
         for held, caches, where in known:
-            shared = next((i for i, (a, b) in enumerate(zip(held, tokens)) if a != b), min(len(held), len(tokens)))
+            shared = next(
+                (i for i, (a, b) in enumerate(zip(held, tokens, strict=False)) if a != b), min(len(held), len(tokens))
+            )
             n = min(shared, len(tokens) - 1)
             same = where == space and [c.identity for c in caches] == [c.identity for c in like]
             able = n == len(held) or layers.can_trim(caches, len(held) - n)

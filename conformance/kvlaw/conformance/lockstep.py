@@ -190,6 +190,8 @@ class Lockstep:
         verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside), exercised=exercised)
         record = self._record(exchange, shown, before, thing, tuple(layers))
         record = evolve(record, rows=judged.records, group=isinstance(thing, Group))
+        if isinstance(call, Reuse):  # what it makes was not there before
+            record = evolve(record, before=None, live_before=())
         if isinstance(call, Extract | HandBack):
             record = evolve(record, before=origins[0].state, live_before=origins[0].live) if origins else record
         self.states[_shown_as(call, exchange.name)] = shown.after

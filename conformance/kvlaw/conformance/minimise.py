@@ -250,6 +250,7 @@ def _simpler_calls(trace: Trace) -> Iterator[Trace]:
 
 def _simpler_call(call: Call) -> Iterator[Call]:
     yield from simpler_row_call(call)
+    yield from _shorter_prompt(call)
     yield from simpler_round_call(call)
     if isinstance(call, Append):
         for name, plain in (("malformed", None), ("unread", False), ("array", False), ("window", None), ("as_", None)):
@@ -264,14 +265,17 @@ def _simpler_call(call: Call) -> Iterator[Call]:
         yield from (evolve(call, length=n) for n in _lower(call.length, 1))
     if isinstance(call, AppendWindow) and call.length == 1 and _plain(call):
         yield AppendDecode(on=call.on)
-    if isinstance(call, Reuse) and len(call.tokens) > 1:
-        yield from (evolve(call, tokens=call.tokens[:-1]), evolve(call, tokens=(*call.tokens[:-2], call.tokens[-1])))
     if isinstance(call, Trim):
         yield from [evolve(call, bypass=False)] if call.bypass else []
         yield from (evolve(call, n=n) for n in (_lower(call.n, 1) if isinstance(call.n, int) and call.n > 0 else ()))
         yield from [evolve(call, n=-1)] if isinstance(call.n, int) and call.n < -1 else []
     if isinstance(call, OpenList) and len(call.layers) > 1:
         yield from (evolve(call, layers=call.layers[:j] + call.layers[j + 1 :]) for j in range(len(call.layers)))
+
+
+def _shorter_prompt(call: Call) -> Iterator[Call]:
+    if isinstance(call, Reuse) and len(call.tokens) > 1:
+        yield from (evolve(call, tokens=call.tokens[:-1]), evolve(call, tokens=(*call.tokens[:-2], call.tokens[-1])))
 
 
 def _lower_together(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:

@@ -2,7 +2,7 @@
 
 ``PrefixStore.put`` keeps clones of a model's caches under the tokens that they hold; ``get`` lends clones of the entry
 with the longest usable part of a prompt, cut to it.  Usable is what both begin with, short of the last token of the
-prompt, not below a reuse floor of a layer, and, where that is shorter than the entry, what every layer can be trimmed to.
+prompt, not below a reuse floor of a layer, and, where that is shorter than the entry, what each layer can be cut to.
 
 The store keeps at most ``max_bytes`` of planes, counted as they are allocated, those that entries share once; the least
 recently used entries go first.  Nothing is copied: planes never change.

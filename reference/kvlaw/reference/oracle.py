@@ -106,22 +106,24 @@ class Oracle:
         if isinstance(call, Drop) and not isinstance(target, Model):
             self.world.pop(call.on)
             return Expectation()
-        if isinstance(call, Reuse) and isinstance(target, Model | Layers):
-            expectation, self.acted = self.reuses.reused(target, call, seen or Seen(), self._versions())
-            self.world[call.as_] = self.acted
-            return expectation
-        if isinstance(target, Layers):
-            expectation, after = self.lists.call(target, call, tokens, seen or Seen())
-        elif isinstance(target, Group) and isinstance(call, Extract | HandBack):
-            return self._taken(target, call, seen or Seen())
-        elif isinstance(target, Group):
-            expectation, after = self.groups.call(target, call, tokens, seen or Seen())
-        elif isinstance(target, Model):
-            expectation, after = self.judge.call(target, call, tokens, seen or Seen())
-        else:
+        if not isinstance(target, Model | Group | Layers):
             return self._on_handed(target, call, seen or Seen())
+        if isinstance(call, Reuse) and not isinstance(target, Group):
+            return self._reused(target, call, seen or Seen())
+        if isinstance(call, Extract | HandBack) and isinstance(target, Group):
+            return self._taken(target, call, seen or Seen())
+        return self._acted(target, call, tokens, seen or Seen())
+
+    def _acted(self, target: Model | Group | Layers, call: Call, tokens: tuple[int, ...], seen: Seen) -> Expectation:
+        """Act on a cache, a group or a list, and name what was made."""
+        if isinstance(target, Layers):
+            expectation, after = self.lists.call(target, call, tokens, seen)
+        elif isinstance(target, Group):
+            expectation, after = self.groups.call(target, call, tokens, seen)
+        else:
+            expectation, after = self.judge.call(target, call, tokens, seen)
         if isinstance(call, Save):
-            return self._saved(call, expectation, after, seen or Seen())
+            return self._saved(call, expectation, after, seen)
         if isinstance(call, Publish) and not isinstance(after, Group):
             expectation, after = self.reuses.published(after, call, expectation)
         self.world[call.on] = self.acted = after
@@ -190,6 +192,12 @@ class Oracle:
         else:
             positions = ("OWN-10",) if isinstance(after, Group) and call.verb == "state" else ()
             self.world[name] = Handed((*HANDING[call.verb], *positions), expectation)
+
+    def _reused(self, like: Model | Layers, call: Reuse, seen: Seen) -> Expectation:
+        """Make what a prompt finds."""
+        expectation, self.acted = self.reuses.reused(like, call, seen, self._versions())
+        self.world[call.as_] = self.acted
+        return expectation
 
     def _versions(self) -> dict[str, int]:
         """Count the acts of all caches and lists."""

@@ -150,7 +150,7 @@ class Reuses:
 def _state(expected: Expected, cited: tuple[str, ...]) -> tuple[str, ...]:
     """Cite what a lent cache shows: that it is what the prompt begins with."""
     first = "REUSE-2" if expected.field == "floor" and "REUSE-2" in cited else "REUSE-5"
-    return (*(c for c in cited if c in ("REUSE-8", "REUSE-6")), first)
+    return (*(c for c in cited if c in ("REUSE-8", "REUSE-4", "REUSE-6")), first)
 
 
 def _told(thing: Thing, published: bool) -> Thing:

@@ -85,7 +85,7 @@ class FirstHitWins(WrongReuse):
 @fault(
     "lends-the-entry-itself",
     breaks="REUSE-4",
-    trace=f"full ; {_PUBLISHED} ; reuse t1..t3,t9 as c1 ; reuse t1..t3,t9 as c2 ; decode on c1 ; look c2",
+    trace=f"full ; {_PUBLISHED} ; reuse t1..t3,t9 as c1 ; decode on c1 ; reuse t1..t3,t9 as c2",
     report="B100",
 )
 class LendsTheEntryItself(WrongReuse):

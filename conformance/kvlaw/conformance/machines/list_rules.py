@@ -111,6 +111,12 @@ class ListRules(KnowsFiles, SharesPrefixes):
             self.do(AppendDecode(on=made))
         self.do(Drop(on=made))
 
+    def _store(self, data: st.DataObject, name: str, act: str) -> None:
+        if act == "file" and "files" in self.can:
+            self._file(data, name)
+        elif act == "share" and "reuse" in self.can:
+            self._share(data, name)
+
     def _share(self, data: st.DataObject, name: str) -> None:
         """Publish a list, go on, and let another request start from what it shares."""
         layers = cast("Layers", self.run_.oracle.world[name]).models
@@ -135,10 +141,8 @@ class ListRules(KnowsFiles, SharesPrefixes):
             self.do(Reset(on=name))
         elif act == "round" and "rounds" in self.can:
             self._round(data, name)
-        elif act == "file" and "files" in self.can:
-            self._file(data, name)
-        elif act == "share" and "reuse" in self.can:
-            self._share(data, name)
+        elif act in ("file", "share"):
+            self._store(data, name, act)
         elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:
