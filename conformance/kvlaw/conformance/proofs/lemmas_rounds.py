@@ -1,13 +1,14 @@
 """Lemmas on rounds: what an append in a round keeps, and what a roll back leaves.
 
-`in_round` is the inductive claim about a ring of which the newest `appended` positions belong to the open round: beside
-them it holds what a ring holds. Before the first append it is `is_valid`; every append and every roll back keeps it.
+They are the inductive step: `in_round` holds before the first append, every append keeps it, and a roll back leads from
+it to a valid ring.
 """
 
 # ruff: noqa: ARG001, F401 -- a twin has all parameters of its lemma; contracts use names that the code does not
 # pyright: reportUnusedImport=false
 
 from kvlaw.conformance.proofs.registry import lemma, twin_of
+from kvlaw.conformance.proofs.rounds import in_round
 from kvlaw.reference.index import (
     Full,
     Ring,
@@ -24,15 +25,6 @@ from kvlaw.reference.index import (
     round_source,
     temporal_column,
 )
-
-
-def in_round(ring: Ring, appended: int) -> bool:
-    """Tell whether a ring can stand in a round in which `appended` positions were appended."""
-    if not is_valid(ring) or not 0 <= appended <= ring.offset:
-        return False
-    if appended and (ring.rotated or ring.write_index != ring.columns or ring.block):
-        return False
-    return active(ring) >= min(ring.offset - appended, ring.window - 1) + appended
 
 
 @lemma("ROUND-5", "ROUND-8", "RING-9", "POS-2")
