@@ -25,11 +25,12 @@ Tokens = tuple[int, ...]
 
 @attrs.frozen(eq=False)
 class Entry:
-    """Caches of a model, one per layer, and the tokens that they hold."""
+    """Caches of a model, one per layer, and the tokens that they hold; ``number`` counts what was put."""
 
     tokens: Tokens
     caches: tuple[Cache, ...]
     namespace: str
+    number: int
 
     @property
     def floor(self) -> int:
@@ -51,7 +52,7 @@ class Entry:
 class PrefixStore:
     """Caches by the tokens that they hold, the least recently used of which make room for new ones."""
 
-    __slots__ = ("_entries", "_max_bytes")
+    __slots__ = ("_count", "_entries", "_max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         """Keep at most ``max_bytes`` of planes.
@@ -61,6 +62,7 @@ class PrefixStore:
         """
         self._max_bytes = as_count(max_bytes, "a store of bytes", "ERR-5")
         self._entries: list[Entry] = []  # the most recently used last
+        self._count = 0
 
     def __len__(self) -> int:
         """Return how many entries there are."""
@@ -90,7 +92,8 @@ class PrefixStore:
             raise RoundError("a store of caches in a round", "commit it or roll it back first", "REUSE-9")
         if not held:
             return False
-        entry = Entry(held, tuple(layers.clone(caches)), namespace)
+        self._count += 1
+        entry = Entry(held, tuple(layers.clone(caches)), namespace, self._count)
         if _bytes([entry]) > self._max_bytes:
             return False
         evaluate(*(array for planes in _planes([entry]).values() for array in planes.arrays.values()))
@@ -106,17 +109,18 @@ class PrefixStore:
     ) -> tuple[list[Cache], int] | None:
         """Lend caches that hold the longest usable part of ``prompt``, and say how long it is; None: there is none.
 
-        With ``like`` only caches of the same configurations are lent.  The entry stays as it is.
+        Of several the newest is lent; with ``like`` only caches of the same configurations are.  The entry stays as it
+        is.
         """
         asked = tuple(prompt)
         wanted = None if like is None else tuple(cache.identity for cache in like)
-        best, length = None, 0
+        best, length, newest = None, 0, 0
         for entry in self._entries:
             if entry.namespace != namespace or wanted not in (None, entry.identity):
                 continue
             shared = min(_common(entry.tokens, asked), len(asked) - 1)
-            if shared > length and entry.gives(shared):
-                best, length = entry, shared
+            if (shared, entry.number) > (length, newest) and entry.gives(shared):
+                best, length, newest = entry, shared, entry.number
         if best is None:
             return None
         self._entries = [*(entry for entry in self._entries if entry is not best), best]

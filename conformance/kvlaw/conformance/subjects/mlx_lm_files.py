@@ -40,6 +40,8 @@ class MlxLmFiles(FilesOnDisk):
 
 def save_as_031(path: Path, caches: list[Any], metadata: dict[str, str] | None = None) -> None:
     """Write caches as ``save_prompt_cache`` of mlx-lm 0.31.3 did."""
+    if any(cache.empty() for cache in caches):
+        raise UnsupportedError("mlx-lm 0.31 saves no empty cache")
     library: Any = import_module("mlx.core")
     flatten: Any = import_module("mlx.utils").tree_flatten
     states = dict(flatten([_state(cache) for cache in caches]))

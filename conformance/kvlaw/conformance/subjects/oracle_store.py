@@ -40,7 +40,7 @@ class Store:
         best, length = None, 0
         for entry in self.entries:
             count = self.usable(entry, tokens) if self.fits(entry, like, space) else 0
-            if count > length:
+            if count and count >= length:  # of several the newest
                 best, length = entry, count
         if best is None:
             return None, 0
