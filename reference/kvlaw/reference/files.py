@@ -75,7 +75,7 @@ class Files:
         if spoilt and (self.states.profile == "layout" or seen.outcome != "ok"):
             charged = ("PERS-12", spoilt) if file.damage == "extra" else (spoilt, "PERS-12")
             return Expectation(("refused",), charged), None
-        own = (spoilt,) if spoilt else ("PERS-3",) if moved else ()
+        own = (spoilt,) if spoilt else (*(("PERS-4",) if file.loaded else ()), *(("PERS-3",) if moved else ()))
         if not isinstance(file.holds, Layers):
             model = file.holds.was(spoilt=spoilt)
             charged = own or (("PERS-14",) if not model.offset else ("PERS-1",))

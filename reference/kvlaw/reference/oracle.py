@@ -230,6 +230,7 @@ class Oracle:
             moved = not isinstance(owner, Model | Layers) or owner.version != file.version
             expectation, made = self.files.loaded(file, call, moved, seen)
             if made is not None:
+                self.world[call.on] = evolve(file, loaded=True)
                 self.world[call.as_] = self.acted = made
             return expectation
         if isinstance(call, SpoilFile) and file.damage is None:

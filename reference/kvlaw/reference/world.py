@@ -53,12 +53,13 @@ class Layers:
 
 @frozen
 class File:
-    """A file in the world: what was saved in it, of whom, after which of its acts; how it was spoilt since."""
+    """A file in the world: what was saved in it, of whom, after which of its acts; what was done to it since."""
 
     holds: Model | Layers
     owner: str
     version: int
     damage: Damage | None = None
+    loaded: bool = False
 
 
 WorldObject = Model | Group | Layers | ReadModel | Handed | File

@@ -110,7 +110,7 @@ class FileIsWrittenLate(WrongFiles):
 @fault(
     "loads-the-same-cache-twice",
     breaks="PERS-4",
-    trace=f"full ; {_SAVED} ; load f1 as c1 ; load f1 as c2 ; decode on c1 ; look c2",
+    trace="full ; decode ; save as f1 ; load f1 as c1 ; decode on c1 ; load f1 as c2",
     report="B100",
 )
 class LoadsTheSameCacheTwice(WrongFiles):
