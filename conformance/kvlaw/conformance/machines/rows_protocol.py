@@ -37,7 +37,7 @@ _CROWD = 9
 class RowsProtocolMachine(RowRules, DraftRules):
     """Calls on a batch as a runtime would make them."""
 
-    optional = ("verify", "bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old", "draft")
+    optional = ("bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old", "draft")
 
     def __init__(self) -> None:
         """Start with the batch that is opened first, and nobody away."""
@@ -129,7 +129,7 @@ class RowsProtocolMachine(RowRules, DraftRules):
         window = self.config.window
         return 4 if window is None else min(4, window - index_group.active(self.here.state) - 2)
 
-    @precondition(lambda self: self.running and "verify" in self.used and "trim" in self.can and self.room > 0)
+    @precondition(lambda self: self.running and "trim" in self.can and self.room > 0)
     @rule(data=data_)
     def verify(self, data: st.DataObject) -> None:
         """Verify drafts of all rows in one window and trim what was rejected."""
