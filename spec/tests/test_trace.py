@@ -77,6 +77,11 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "begin_round": {},
     "commit_round": {},
     "roll_back": {"keep": rows},
+    "save": {"as_": names},
+    "load": {"other": st.booleans(), "as_": names},
+    "damage": {"how": st.sampled_from(calls.DAMAGES)},
+    "publish": {"space": names},
+    "reuse": {"tokens": st.lists(st.integers(1, 300), max_size=6).map(tuple), "space": names, "as_": names},
     "list": {"layers": st.lists(layers, min_size=1, max_size=3).map(tuple), "as_": names},
 }
 any_call = st.one_of(*(st.builds(CALLS[verb], on=names, **given_) for verb, given_ in ARGUMENTS.items()))

@@ -15,11 +15,14 @@ from attrs import define, evolve, field
 
 from kvlaw.conformance.adapter_groups import GroupCalls
 from kvlaw.conformance.adapter_world import (
+    FileCalls,
     Giver,
     HeldArrays,
+    HeldFile,
     HeldGroup,
     HeldList,
     HeldRead,
+    ReuseCalls,
     is_of_round,
     phase_of,
     take_round,
@@ -35,8 +38,10 @@ from kvlaw.spec.calls import (
     Attend,
     Call,
     Clone,
+    Damage,
     Drop,
     FetchDense,
+    Load,
     LookAt,
     MakeCache,
     MakeMask,
@@ -44,7 +49,11 @@ from kvlaw.spec.calls import (
     Merge,
     OpenList,
     Prepare,
+    Publish,
     Reset,
+    Reuse,
+    Save,
+    SpoilFile,
     TakeState,
     Trim,
 )
@@ -61,6 +70,8 @@ class AdapterSubject:
     seconds: float = 10.0
     name: str = "py"
     world: dict[str, Any] = field(factory=dict[str, Any])
+    layers: dict[str, tuple[LayerSpec, ...]] = field(factory=dict[str, tuple[LayerSpec, ...]])
+    """Of what configurations the caches and lists of the world, and what was saved of them, are."""
     views: Views = field(init=False, repr=False)
     patience: Patience = field(init=False, repr=False)
     giver: Giver = field(init=False, repr=False)
@@ -101,14 +112,20 @@ class AdapterSubject:
         return self.adapter.dtypes
 
     @property
+    def damages(self) -> tuple[Damage, ...]:
+        """The ways to spoil its files."""
+        return self.adapter.damages
+
+    @property
     def kernel_set(self) -> KernelSet:
         """The order of operations of its reads of codes."""
         return self.adapter.kernel_set
 
     def open(self, config: Config) -> Observation:
         """Forget everything and make ``c0``."""
-        self.world = {}
+        self.world, self.layers = {}, {"c0": (config.layer,)}
         self.adapter.config = config
+        self.adapter.empty_store()
         return self.patience.guarded(lambda: self._opened(config))
 
     def close(self) -> None:
@@ -118,6 +135,7 @@ class AdapterSubject:
     def apply(self, call: Call, payload: Payload | None, look: bool) -> Observation:
         """Carry out one call."""
         observation = self.patience.guarded(lambda: self._apply(call, payload or Payload(), look))
+        self._note_layers(call)
         if observation.refused and look:
             return self.patience.guarded(lambda: self._left_by(call, observation))
         return observation
@@ -155,10 +173,20 @@ class AdapterSubject:
             if name not in self.adapter.capabilities:
                 raise UnsupportedError(f"the target lacks {name}: {CAPABILITIES[name]}")
 
+    def _note_layers(self, call: Call) -> None:
+        """Remember of what configurations that is which a call has made."""
+        made = getattr(call, "as_", None)
+        if isinstance(call, OpenList):
+            self.layers[call.as_] = call.layers
+        elif isinstance(call, MakeCache):
+            self.layers[call.as_] = (call.layer or self.adapter.config.layer.serial,)
+        elif made and call.on in self.layers:
+            self.layers[made] = self.layers[call.on]
+
     def _left_by(self, call: Call, refused: Observation) -> Observation:
         """Add the state that a refused call left behind (ERR-1)."""
         target = self.world.get(call.on)
-        if target is None or isinstance(target, HeldRead | HeldArrays) or isinstance(call, _MAKING):
+        if target is None or isinstance(target, HeldRead | HeldArrays | HeldFile) or isinstance(call, _MAKING):
             return refused
         if isinstance(target, HeldGroup):
             return evolve(self.groups.shown(target.group, look=True), outcome="refused", message=refused.message)
@@ -173,15 +201,8 @@ class AdapterSubject:
 
     def _apply(self, call: Call, payload: Payload, look: bool) -> Observation:
         self._demand(*_needs(call))
-        if isinstance(call, OpenList):
-            layers = [self._made(layer) for layer in call.layers]
-            self.world[call.as_] = HeldList(layers)
-            return self._layers(layers, look)
-        if isinstance(call, Merge):
-            return self.groups.merged(call, look)
-        if isinstance(call, MakeCache):
-            self.world[call.as_] = cache = self._made(call.layer or self.adapter.config.layer.serial)
-            return Observation(state=self._state(cache, look))
+        if isinstance(call, OpenList | Merge | MakeCache):
+            return self._making(call, look)
         if call.on not in self.world:
             raise NonsenseError(f"nothing is called {call.on!r} in the target's world")
         if isinstance(call, Drop):
@@ -192,11 +213,46 @@ class AdapterSubject:
             return self._again(target, call, payload, look)
         if isinstance(target, HeldArrays):
             return Observation(arrays=self._copies(target)) if look else Observation()
+        if isinstance(target, HeldFile):
+            return self._on_file(target, call, look)
+        if isinstance(call, Publish | Reuse) and not isinstance(target, HeldGroup):
+            return self._for_reuse(target, call, payload, look)
         if isinstance(target, HeldList):
             return self._on_list(target.caches, call, payload, look)
         if isinstance(target, HeldGroup):
             return self.groups.call(target.group, call, payload, look)
         return self._on_cache(target, call, payload, look)
+
+    def _making(self, call: OpenList | Merge | MakeCache, look: bool) -> Observation:
+        if isinstance(call, OpenList):
+            layers = [self._made(layer) for layer in call.layers]
+            self.world[call.as_] = HeldList(layers)
+            return self._layers(layers, look)
+        if isinstance(call, Merge):
+            return self.groups.merged(call, look)
+        self.world[call.as_] = cache = self._made(call.layer or self.adapter.config.layer.serial)
+        return Observation(state=self._state(cache, look))
+
+    def _on_file(self, held: HeldFile, call: Call, look: bool) -> Observation:
+        if isinstance(call, SpoilFile):
+            self.adapter.damage(held.file, call.how)
+        elif isinstance(call, Load):
+            made = FileCalls(self.adapter, self.world).loaded(held, call)
+            shown = self._layers(made.caches, look) if isinstance(made, HeldList) else None
+            return shown or Observation(state=self._state(made, look))
+        elif not isinstance(call, LookAt):
+            raise UnsupportedError(f"a file cannot be asked to {call.verb}")
+        return Observation()
+
+    def _for_reuse(self, target: Any, call: Publish | Reuse, payload: Payload, look: bool) -> Observation:
+        store, answer, shown = ReuseCalls(self.adapter, self.world), None, target
+        if isinstance(call, Publish):
+            store.published(target, call, payload)
+        else:
+            shown, answer = store.reused(target, call, lambda: [self._made(x) for x in self.layers[call.on]])
+        if isinstance(shown, HeldList):
+            return evolve(self._layers(shown.caches, look), answer=answer)
+        return Observation(answer=answer, state=self._state(shown, look))
 
     def _on_cache(self, cache: Any, call: Call, payload: Payload, look: bool) -> Observation:
         if isinstance(call, Append):
@@ -213,13 +269,18 @@ class AdapterSubject:
         if isinstance(call, TakeState):
             self.world[call.as_] = held = HeldArrays(dict(self.adapter.state(cache)))
             return Observation(arrays=self.views.arrays(held.arrays) if look else None, state=self._state(cache, look))
+        self._change(cache, call)
+        return Observation(state=self._state(cache, look))
+
+    def _change(self, cache: Any, call: Call) -> None:
         if isinstance(call, Reset):
             self.adapter.reset(cache)
+        elif isinstance(call, Save):
+            FileCalls(self.adapter, self.world).saved(cache, call)
         elif is_of_round(call):
             take_round(self.adapter, cache, call)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a cache cannot be asked to {call.verb}")
-        return Observation(state=self._state(cache, look))
 
     def _append(self, cache: Any, call: Append, payload: Payload, look: bool) -> Observation:
         keys, values = self.giver.tensors(payload, call)
@@ -309,6 +370,8 @@ class AdapterSubject:
         elif isinstance(call, Reset):
             for cache in caches:
                 self.adapter.reset(cache)
+        elif isinstance(call, Save):
+            FileCalls(self.adapter, self.world).saved(HeldList(caches), call)
         elif is_of_round(call):
             take_round_of_layers(self.adapter, caches, call)
         elif not isinstance(call, LookAt):
@@ -339,7 +402,7 @@ class AdapterSubject:
         return self.views.layers(caches, [None] * len(caches)) if look else Observation()
 
 
-_MAKING = (OpenList, Merge, MakeCache)
+_MAKING = (OpenList, Merge, MakeCache, Reuse)
 """Calls that make an object and act on none."""
 _VERBS = {
     "cache": "rows",
@@ -353,6 +416,8 @@ _VERBS = {
     "commit_prefill": "bracket",
     "end_prefill": "bracket",
     **dict.fromkeys(("begin_round", "commit_round", "roll_back"), "rounds"),
+    **dict.fromkeys(("save", "load", "damage"), "files"),
+    **dict.fromkeys(("publish", "reuse"), "reuse"),
     "known": "known",
     "dense": "dense",
     "mask": "mask",
@@ -372,6 +437,8 @@ def _needs(call: Call) -> Iterator[str]:
         yield _VERBS[call.verb]
     if isinstance(call, Attend) and call.malformed is not None:
         yield "attend"
+    if isinstance(call, Load) and call.other:
+        yield "fingerprint"
     if isinstance(call, Prepare) and any(call.left or ()):
         yield "left_padding"
     if isinstance(call, Append | MakeMask | Trim):

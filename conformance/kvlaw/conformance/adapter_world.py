@@ -1,13 +1,25 @@
 """What the world of an adapter keeps under its names, and the tensors that its calls bring."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from attrs import frozen
 
-from kvlaw.conformance.interface import Adapter, UnsupportedError
+from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
-from kvlaw.spec.calls import Append, AppendName, BeginRound, Call, CommitRound, FetchDense, RollBack
+from kvlaw.spec.calls import (
+    Append,
+    AppendName,
+    BeginRound,
+    Call,
+    CommitRound,
+    FetchDense,
+    Load,
+    Publish,
+    Reuse,
+    RollBack,
+    Save,
+)
 from kvlaw.spec.observations import Payload
 
 
@@ -45,6 +57,68 @@ class HeldGroup:
     """A group of rows."""
 
     group: Any
+
+
+@frozen(eq=False)
+class HeldFile:
+    """A file, and of how many layers; None: of a cache."""
+
+    file: Any
+    layers: int | None = None
+
+
+@frozen(eq=False)
+class FileCalls:
+    """Saves and loads through an adapter; what is made goes into its world."""
+
+    adapter: Adapter
+    world: dict[str, Any]
+
+    def saved(self, thing: Any, call: Save) -> None:
+        """Save a cache, or the caches of a list."""
+        if isinstance(thing, HeldList):
+            self.world[call.as_] = HeldFile(self.adapter.save_layers(thing.caches), len(thing.caches))
+        else:
+            self.world[call.as_] = HeldFile(self.adapter.save(thing))
+
+    def loaded(self, held: HeldFile, call: Load) -> Any:
+        """Load a cache or a list, and give what was made."""
+        if held.layers is None:
+            made: Any = self.adapter.load(held.file, call.other)
+        else:
+            caches = self.adapter.load_layers(held.file, call.other)
+            if len(caches) != held.layers:
+                raise NonsenseError(f"{held.layers} layers were saved, and {len(caches)} were loaded")
+            made = HeldList(caches)
+        self.world[call.as_] = made
+        return made
+
+
+@frozen(eq=False)
+class ReuseCalls:
+    """Publishes and reuses through an adapter; what is made goes into its world."""
+
+    adapter: Adapter
+    world: dict[str, Any]
+
+    def published(self, thing: Any, call: Publish, payload: Payload) -> None:
+        """Publish a cache, or the caches of a list, under the tokens that they hold."""
+        self.adapter.publish(_caches_of(thing), payload.tokens, call.space)
+
+    def reused(self, thing: Any, call: Reuse, build: Callable[[], list[Any]]) -> tuple[Any, int]:
+        """Make what a prompt finds, or an empty cache or list by ``build``; say how much was found."""
+        like = _caches_of(thing)
+        caches, length = self.adapter.reuse(like, call.tokens, call.space)
+        if caches is None:
+            caches, length = build(), 0
+        if len(caches) != len(like):
+            raise NonsenseError(f"{len(like)} layers are needed, and {len(caches)} were found")
+        self.world[call.as_] = made = HeldList(caches) if isinstance(thing, HeldList) else caches[0]
+        return made, length
+
+
+def _caches_of(thing: Any) -> list[Any]:
+    return list(thing.caches) if isinstance(thing, HeldList) else [thing]
 
 
 @frozen(eq=False)

@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from kvlaw.conformance.differences import Check, Difference, Shown
-from kvlaw.conformance.natures import past_nature, sight_nature, torn_nature
+from kvlaw.conformance.natures import file_nature, past_nature, sight_nature, torn_nature
 from kvlaw.reference.expectation import Expected
 from kvlaw.reference.history import Sight
 from kvlaw.reference.model import Model
@@ -21,12 +21,13 @@ def _sights(expected: Expected, shown: Shown, model: Model | None) -> list[Diffe
         fetched = read.fetched[number] if read.fetched else ()
         for query, (ids, sight) in enumerate(zip(row, sights, strict=False)):
             if not sight.admits(ids):
-                nature = (*_codes_nature(ids, shown, sight), *sight_nature(ids, sight, model, fetched))
+                spoilt = file_nature(model) if model is not None and model.past.spoilt else ()
+                nature = (*spoilt, *_codes_nature(ids, shown, sight), *sight_nature(ids, sight, model, fetched))
                 found.append(_sight_difference(ids, sight, nature, query if len(sights) > 1 else None))
     if not found and read.torn:
         what = _seen_torn(read)
         codes = _codes_nature((0,), shown, Sight((), ())) if what and "no token" in what else ()
-        nature = (*codes, *torn_nature(what or ""))
+        nature = (*file_nature(model), *codes, *torn_nature(what or ""))
         found += [Difference("torn", "keys and values of one token", what, nature)] if what else []
     return found[:1]
 

@@ -16,6 +16,7 @@ from kvlaw.conformance.checks_read import READ_CHECKS
 from kvlaw.conformance.checks_state import STATE_CHECKS
 from kvlaw.conformance.differences import Difference, Shown
 from kvlaw.reference.expectation import Expectation
+from kvlaw.reference.files import SPOILT
 from kvlaw.reference.model import Model
 
 
@@ -91,12 +92,17 @@ def _misanswered(expectation: Expectation, shown: Shown, clauses: frozenset[str]
     misshapen = observation.outcome != "refused" and any(
         w in got for w in (" have shape ", " instead of ", " not bf16", " not f")
     )
+    if set(cited[:1]) & set(SPOILT.values()):  # whatever it is, it comes of a spoilt file
+        return _charge(Difference("outcome" if outright else "answer", _either(expectation), got), cited)
     nature = ("READ-14", "READ-10", "GROW-4") if misshapen else ()
     if observation.outcome == "error" and got.startswith("error the output"):
         nature = ("READ-10", "READ-11") if "words" in got and "scales" in got else ("READ-11",)
     name = "answer" if shown.nonsense else "outcome"
-    wanted = " or ".join(expectation.outcomes)
-    return _charge(Difference(name, wanted, got, nature), cited)
+    return _charge(Difference(name, _either(expectation), got, nature), cited)
+
+
+def _either(expectation: Expectation) -> str:
+    return " or ".join(expectation.outcomes)
 
 
 def _charge(difference: Difference, cited: tuple[str, ...]) -> Divergence:

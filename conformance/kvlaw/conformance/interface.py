@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kvlaw.conformance.decode import NonsenseError
 from kvlaw.reference.numerics.quantized_attention import KernelSet
-from kvlaw.spec.calls import AppendName, Phase
+from kvlaw.spec.calls import DAMAGES, AppendName, Damage, Phase
 from kvlaw.spec.config import CODE_BITS, DTYPES, SERIAL_KINDS, Config, DType, Kind, LayerSpec, Policy
 from kvlaw.spec.observations import Bits, StateView, Unbounded
 
@@ -154,6 +154,47 @@ class Adapter:
 
     def roll_back(self, cache: Any, keep: Sequence[int]) -> None:
         """Close the round and keep its first ``keep`` positions: one number, or one per row."""
+        raise UnsupportedError
+
+    # Files.
+
+    damages: tuple[Damage, ...] = DAMAGES
+    """The ways to spoil its files that mean anything for them."""
+
+    def save(self, cache: Any) -> Any:
+        """Write a cache to a file, and give a handle of it; the plain way is a list of one layer."""
+        return self.save_layers([cache])
+
+    def load(self, file: Any, other: bool) -> Any:
+        """Make a new cache of a file that one was saved in; ``other``: for another model."""
+        caches = self.load_layers(file, other)
+        if len(caches) != 1:
+            raise NonsenseError(f"one cache was saved, and {len(caches)} were loaded")
+        return caches[0]
+
+    def save_layers(self, caches: list[Any]) -> Any:
+        """Write the layers of a list to a file, and give a handle of it."""
+        raise UnsupportedError
+
+    def load_layers(self, file: Any, other: bool) -> list[Any]:
+        """Make new caches of all layers that were saved in a file; ``other``: for another model."""
+        raise UnsupportedError
+
+    def damage(self, file: Any, how: Damage) -> None:
+        """Spoil a file."""
+        raise UnsupportedError
+
+    # Reuse of what was published.
+
+    def empty_store(self) -> None:
+        """Forget everything that was published."""
+
+    def publish(self, caches: list[Any], tokens: Sequence[int], space: str) -> None:
+        """Store the layers of a model, which hold these tokens, for prompts of that space; they stay the caller's."""
+        raise UnsupportedError
+
+    def reuse(self, caches: list[Any], tokens: Sequence[int], space: str) -> tuple[list[Any] | None, int]:
+        """Make layers like ``caches`` with the beginning of a prompt in them, and say how long it is; None: nothing."""
         raise UnsupportedError
 
     # A group of rows. ``append``, ``mask``, ``trim``, ``clone``, ``state``, ``reset`` and ``show`` are asked of it too.

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
+from kvlaw.conformance.minimise import acted_on
 from kvlaw.conformance.questions import Questions, spoilt_from, stamper_of
 from kvlaw.conformance.rows import Origins, Rows
 from kvlaw.conformance.showing import Arithmetic, Exchange, Showing
@@ -16,10 +17,25 @@ from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.reference.oracle import Group, Layers, Oracle, Profile, ReadModel, Seen
-from kvlaw.spec.calls import Append, Attend, Call, Clone, Extract, HandBack, LookAt, MakeCache, Merge, OpenList, Trim
+from kvlaw.spec.calls import (
+    Append,
+    Attend,
+    Call,
+    Clone,
+    Extract,
+    HandBack,
+    Load,
+    LookAt,
+    MakeCache,
+    Merge,
+    OpenList,
+    Publish,
+    Reuse,
+    Trim,
+)
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
-from kvlaw.spec.observations import MaskKind, Observation, StateView
+from kvlaw.spec.observations import MaskKind, Observation, Payload, StateView
 from kvlaw.spec.records import CacheRecord, Record, Run
 from kvlaw.spec.trace import Trace
 
@@ -99,12 +115,16 @@ class Lockstep:
         return tuple(steps)
 
     def run(self, trace: Trace) -> tuple[Step, ...]:
-        """Walk a whole trace, up to its first divergence."""
+        """Walk a whole trace, up to its first divergence, or to a call on what a refused call did not make."""
         steps = [self.open(trace.config)]
+        unmade: set[str] = set()
         for call in trace.calls:
             if steps[-1].over:
                 return tuple(steps)
+            if unmade.intersection(acted_on(call)) - self.oracle.world.keys():
+                break
             steps.append(self.step(call))
+            unmade |= {getattr(call, "as_", None) or ""} if steps[-1].record.refused else set()
         return tuple(steps) if steps[-1].over else (*steps, *self.finish())
 
     def history(self) -> Run:
@@ -124,7 +144,9 @@ class Lockstep:
         name = call.as_ if isinstance(call, OpenList | Merge | MakeCache) else call.on
         before = self.oracle.world.get(name)
         origins = self.rows.origins(call, self.oracle.world)
-        observation = self.subject.apply(call, self.questions.payload(call, tokens, asked, rows), look)
+        payload = self.questions.payload(call, tokens, asked, rows)
+        payload = Payload(_live(before)) if isinstance(call, Publish) else payload
+        observation = self.subject.apply(call, payload, look)
         expectation = self.oracle.step(call, tokens, self._seen(call, observation, look))
         if asked is not None:
             asked = evolve(asked, expectation=expectation)
@@ -159,7 +181,8 @@ class Lockstep:
             layers.append(record)
             inside = (*inside, *found.divergences)
             verdict = evolve(verdict, exercised=verdict.exercised | found.exercised)
-        if len({record.after.offset for record in layers if record.after is not None}) > 1 and "POS-7" in self.clauses:
+        offsets = {record.after.offset for record in layers if record.after is not None}
+        if len(offsets) > 1 and "POS-7" in self.clauses and not isinstance(call, Load):  # PERS-13 speaks of that
             inside = tuple(_apart(d) for d in inside)
         judged = self.rows.judge(exchange, thing, origins)
         inside = (*inside, *judged.divergences)
@@ -167,6 +190,8 @@ class Lockstep:
         verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside), exercised=exercised)
         record = self._record(exchange, shown, before, thing, tuple(layers))
         record = evolve(record, rows=judged.records, group=isinstance(thing, Group))
+        if isinstance(call, Reuse):  # what it makes was not there before
+            record = evolve(record, before=None, live_before=())
         if isinstance(call, Extract | HandBack):
             record = evolve(record, before=origins[0].state, live_before=origins[0].live) if origins else record
         self.states[_shown_as(call, exchange.name)] = shown.after
@@ -226,7 +251,7 @@ def _inner_first(outer: tuple[Divergence, ...], inside: tuple[Divergence, ...]) 
 
 def _shown_as(call: Call | None, name: str) -> str:
     """Name the object whose state a call shows: what it made, or what it acted on."""
-    made = getattr(call, "as_", None) if isinstance(call, Clone | Extract | HandBack) else None
+    made = getattr(call, "as_", None) if isinstance(call, Clone | Extract | HandBack | Load | Reuse) else None
     return made or name
 
 

@@ -30,11 +30,16 @@ from kvlaw.spec.calls import (
     Filter,
     Finalize,
     HandBack,
+    Load,
     LookAt,
     MakeCache,
     Merge,
     OpenList,
     Prepare,
+    Publish,
+    Reuse,
+    Save,
+    SpoilFile,
     Trim,
 )
 from kvlaw.spec.config import Config
@@ -87,12 +92,26 @@ def is_sound(trace: Trace) -> bool:
             return False
         if isinstance(call, Attend) and kind != "read":
             return False
+        if not _is_sound_of_files(call, kind):
+            return False
         _note(call, kind, kinds)
     return True
 
 
 _MAKES = {"list": "list", "cache": "cache", "merge": "group", "extract": "cache", "hand_back": "cache"}
 _OF_GROUPS = (Extract, HandBack, Filter, Prepare, Finalize, BeginPrefill, CommitPrefill, EndPrefill)
+
+
+_FILE, _SPOILT = "file of a ", "spoilt file of a "
+"""What the kind of a file begins with; behind it stands what was saved."""
+
+
+def _is_sound_of_files(call: Call, kind: str) -> bool:
+    """Tell whether a call that has to do with a file has one, which is spoilt at most once, and no other call has."""
+    if not kind.startswith((_FILE, _SPOILT)):
+        stored = isinstance(call, Save | Publish | Reuse)
+        return not isinstance(call, Load | SpoilFile) and (not stored or kind in ("cache", "list"))
+    return isinstance(call, Load | LookAt | Drop) or (isinstance(call, SpoilFile) and kind.startswith(_FILE))
 
 
 def acted_on(call: Call) -> tuple[str, ...]:
@@ -106,8 +125,14 @@ def _note(call: Call, kind: str, kinds: dict[str, str]) -> None:
     name = getattr(call, "as_", None)
     if isinstance(call, Drop):
         kinds.pop(call.on)
+    elif isinstance(call, SpoilFile):
+        kinds[call.on] = kind.replace(_FILE, _SPOILT)
+    elif isinstance(call, Save):
+        kinds[call.as_] = _FILE + kind
+    elif isinstance(call, Load):
+        kinds[call.as_] = kind.removeprefix(_SPOILT).removeprefix(_FILE)
     elif name:
-        made = kind if call.verb == "clone" else "read" if isinstance(call, Append) else "arrays"
+        made = kind if call.verb in ("clone", "reuse") else "read" if isinstance(call, Append) else "arrays"
         kinds[name] = _MAKES.get(call.verb, made)
 
 
@@ -225,6 +250,7 @@ def _simpler_calls(trace: Trace) -> Iterator[Trace]:
 
 def _simpler_call(call: Call) -> Iterator[Call]:
     yield from simpler_row_call(call)
+    yield from _shorter_prompt(call)
     yield from simpler_round_call(call)
     if isinstance(call, Append):
         for name, plain in (("malformed", None), ("unread", False), ("array", False), ("window", None), ("as_", None)):
@@ -245,6 +271,11 @@ def _simpler_call(call: Call) -> Iterator[Call]:
         yield from [evolve(call, n=-1)] if isinstance(call.n, int) and call.n < -1 else []
     if isinstance(call, OpenList) and len(call.layers) > 1:
         yield from (evolve(call, layers=call.layers[:j] + call.layers[j + 1 :]) for j in range(len(call.layers)))
+
+
+def _shorter_prompt(call: Call) -> Iterator[Call]:
+    if isinstance(call, Reuse) and len(call.tokens) > 1:
+        yield from (evolve(call, tokens=call.tokens[:-1]), evolve(call, tokens=(*call.tokens[:-2], call.tokens[-1])))
 
 
 def _lower_together(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:

@@ -50,6 +50,7 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
     past = model.past
     if model.lenient:
         yield "RING-14"
+    yield from _copied_nature(extra, model)
     if extra & past.dropped and past.rolled:
         yield "ROUND-3"
     if extra & past.dropped:
@@ -65,6 +66,22 @@ def past_nature(extra: set[int], missing: set[int], model: Model) -> Iterator[st
         yield "ROUND-4"
     if missing & _before_a_trim(model):
         yield from ("TRIM-1", "TRIM-2")
+
+
+def _copied_nature(extra: set[int], model: Model) -> Iterator[str]:
+    """Name the clauses that speak of caches that were loaded or lent, and of those that they were made of."""
+    past = model.past
+    if extra - past.dropped - set(model.row.tokens) - {0}:
+        yield from ("REUSE-4",) if past.reused or past.published else ()
+        yield from ("PERS-4",) if past.loaded or past.saved else ()
+    yield from file_nature(model)
+    yield from ("REUSE-5",) if past.reused else ()
+
+
+def file_nature(model: Model | None) -> tuple[str, ...]:
+    """Name the clauses that speak of a cache which was loaded: of its file, of its list, of going on."""
+    past = model.past if model is not None else None
+    return (past.spoilt, past.loaded, "PERS-2") if past is not None and past.loaded else ()
 
 
 def _before_a_trim(model: Model) -> set[int]:

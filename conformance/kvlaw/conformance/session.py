@@ -16,7 +16,7 @@ from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.minimise import Minimised, minimise
 from kvlaw.reference.oracle import Profile, UnknownObjectError
-from kvlaw.spec.calls import Append, Call
+from kvlaw.spec.calls import Append, Call, Clone, Load, Save, SpoilFile
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.trace import Trace
@@ -119,8 +119,13 @@ class Session:
         """Charge a divergence by control runs: looking as one goes says more, and only poison speaks of OWN-8.
 
         The same calls are walked again with every look and every read asked, and without poison; the plainest run that
-        still diverges is the failure.  One that needs the poison is charged to OWN-8, whatever it looked like.
+        still diverges is the failure.  One that needs the poison is charged to OWN-8, whatever it looked like, and one
+        that needs no file to nobody's files: in its control run clones stand for what was saved and loaded.
         """
+        plain = _without_files(trace) if divergence.clause.startswith("PERS") else None
+        cloned = self.diverges(plain) if plain is not None and "clone" in self.subject.capabilities else None
+        if cloned is not None:
+            return self.attribute(*cloned)
         config, read = trace.config, tuple(_read(call) for call in trace.calls)
         calm = evolve(config, poison=False)
         controls = (
@@ -159,6 +164,17 @@ class Session:
 
         result: Minimised = minimise(failure.trace, fails, most, self.fixed)
         return last.get(result.trace, evolve(failure, minimal=result.complete))
+
+
+def _without_files(trace: Trace) -> Trace | None:
+    """Give the same trace with clones in the place of files; None if a file in it is more than a copy."""
+    if any(isinstance(call, SpoilFile) or (isinstance(call, Load) and call.other) for call in trace.calls):
+        return None
+    return evolve(trace, calls=tuple(_cloned(call) for call in trace.calls))
+
+
+def _cloned(call: Call) -> Call:
+    return Clone(on=call.on, as_=call.as_) if isinstance(call, Save | Load) else call
 
 
 def _read(call: Call) -> Call:

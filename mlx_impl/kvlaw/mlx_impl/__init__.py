@@ -13,6 +13,8 @@
   (what each call makes of a group), ``group_standing`` and ``group_appends`` (questions and appends);
 * ``recurrent`` and ``recurrent_rows``: layers whose state is no keys and values (gated DeltaNet), alone and in groups;
   ``recurrent_state`` (their arrays) and ``delta_rule`` (the recurrence in plain operations);
+* ``persistence``: caches in files (``file_format``, ``saved_layers``, ``atomic``, ``mlx_lm_files``);
+* ``reuse``: a store of prefixes that prompts share;
 * ``layers``: lists of caches, all or none;
 * ``mlx_lm``: drop-in caches for mlx-lm's models; ``mlx_lm_rows``: groups of them for its batch generator;
   ``mlx_lm_recurrent``: drop-ins for recurrent layers, and how their models let them draft;
@@ -26,6 +28,7 @@ from kvlaw.mlx_impl.errors import (
     ConfigError,
     CountError,
     DTypeError,
+    FileError,
     PaddingError,
     RowError,
     ShapeError,
@@ -46,6 +49,7 @@ __all__ = [
     "ConfigError",
     "CountError",
     "DTypeError",
+    "FileError",
     "FullCache",
     "KnownRead",
     "PaddingError",

@@ -8,6 +8,7 @@ A refusal is raised before anything changed.  It names what was asked, what is p
 * ``CountError``: a count, a window argument or a phase that is not one;
 * ``WindowError``: a window argument that this cache cannot honour;
 * ``TrimError``: a trim that is not possible now;
+* ``FileError``: a file that is not as it was written, or of something else;
 * ``RowError``: rows of a group that are not there, or that cannot stand in one group;
 * ``PaddingError``: padding that cannot be, or a call that has to wait until announced padding is dealt with.
 """
@@ -56,6 +57,10 @@ class RowError(CacheError):
 
 class RoundError(CacheError):
     """Refuse a round that cannot begin or end so, and what is not possible while one is open."""
+
+
+class FileError(CacheError):
+    """Refuse a file that is not as it was written, or of something else, and what cannot be saved."""
 
 
 class PaddingError(CacheError):

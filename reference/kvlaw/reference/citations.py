@@ -56,6 +56,13 @@ def _round_clauses(before: Model, after: Model) -> list[str]:
 def _past_clauses(after: Model) -> list[str]:
     past = after.past
     situations = {
+        past.spoilt: bool(past.spoilt),
+        past.loaded: bool(past.loaded),
+        "REUSE-5": past.reused,
+        "REUSE-4": past.reused or past.published,
+        "PERS-2": bool(past.loaded),
+        "PERS-4": bool(past.loaded) or past.saved,
+        "PERS-6": bool(past.loaded) and after.storage == "affine",
         "GROW-2": past.grew,
         "GROW-8": len(past.styles) > 1,
         "READ-5": bool(past.unread),
@@ -137,6 +144,8 @@ def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:
     """Cite what the offset rests on after a call that was carried out."""
     lent = ("ROWS-15",) if after.past.lent else ("ROWS-4",) if after.past.joined_others else ()
     related = (*lent, "OWN-3") if after.past.related else ()
+    related = ("PERS-4", *related) if after.past.loaded or after.past.saved else related
+    related = ("REUSE-4", *related) if after.past.reused or after.past.published else related
     if call is None:
         return ("POS-1",)
     if call.appends:

@@ -16,7 +16,20 @@ from kvlaw.reference.rounds import Rounds
 from kvlaw.reference.states import States
 from kvlaw.reference.trims import Judged, Trims
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
-from kvlaw.spec.calls import Call, Clone, Drop, FetchDense, LookAt, MakeMask, Phase, Reset, TakeState, Trim
+from kvlaw.spec.calls import (
+    Call,
+    Clone,
+    Drop,
+    FetchDense,
+    LookAt,
+    MakeMask,
+    Phase,
+    Publish,
+    Reset,
+    Save,
+    TakeState,
+    Trim,
+)
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Form
@@ -65,7 +78,7 @@ class Judge:
     @clause("OWN-2", "OWN-3", "OWN-7", "OWN-9", "POS-5")
     def _plain(self, model: Model, call: Call) -> Judged:
         """Give what a call shows that only looks, clones or resets."""
-        if not isinstance(call, Clone | Drop | LookAt | Reset | TakeState):
+        if not isinstance(call, Clone | Drop | LookAt | Publish | Reset | Save | TakeState):
             raise UnknownObjectError(f"{call.on!r} is a cache: it cannot be asked to {call.verb}")
         after = model
         if isinstance(call, Reset):
@@ -92,8 +105,9 @@ class Judge:
         after, plan = model.appended(phase, tokens, unread)
         sights = after.sights(len(tokens), argument)
         fetched = tuple(after.slots[column] for column in plan.fetch)
+        spoilt = (model.past.spoilt,) if model.past.spoilt else ()
         shows = Expectation(
-            charged=("POS-2",),
+            charged=(*spoilt, "POS-2"),
             sights=sights,
             order=tuple(_in_order(fetched, frozenset(sight.allowed)) for sight in sights),
             fetched=fetched,

@@ -8,7 +8,21 @@ from kvlaw.reference.model import Model
 from kvlaw.reference.refusals import is_open, refusal
 from kvlaw.reference.trims import Judged
 from kvlaw.reference.world import Layers, Seen, UnknownObjectError
-from kvlaw.spec.calls import Append, BeginRound, Call, Clone, CommitRound, Drop, LookAt, OpenList, Reset, RollBack, Trim
+from kvlaw.spec.calls import (
+    Append,
+    BeginRound,
+    Call,
+    Clone,
+    CommitRound,
+    Drop,
+    LookAt,
+    OpenList,
+    Publish,
+    Reset,
+    RollBack,
+    Save,
+    Trim,
+)
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import LayerSpec
 
@@ -20,6 +34,9 @@ _CHARGED = {
     "reset": ("OWN-7",),
 }
 """What a call is charged with that a list does not carry out although every layer would."""
+
+
+_ON_LISTS = (Append, Clone, Drop, LookAt, Publish, Reset, Save, Trim, BeginRound, CommitRound, RollBack)
 
 
 @frozen
@@ -48,7 +65,7 @@ class Lists:
     @clause("POS-7", "TRIM-13", "TRIM-14", "ERR-8")
     def call(self, target: Layers, call: Call, tokens: tuple[int, ...], seen: Seen) -> Result:
         """Give what ``call`` must answer, and the list after it."""
-        if not isinstance(call, Append | Clone | Drop | LookAt | Reset | Trim | BeginRound | CommitRound | RollBack):
+        if not isinstance(call, _ON_LISTS):
             raise UnknownObjectError(f"{call.on!r} is a list of layers: it cannot be asked to {call.verb}")
         if isinstance(call, Trim):
             expectation, after = self._trim(target, call, seen)
@@ -62,6 +79,7 @@ class Lists:
             return Expectation(("ok", "refused"), ends=True), target
         if refusing := [cited for model in target.models if (cited := refusal(model, call, self.judge.config))]:
             whole = "ROUND-12" if isinstance(call, BeginRound | CommitRound | RollBack) else "ERR-8"
+            whole = "PERS-15" if isinstance(call, Save) else "REUSE-9" if isinstance(call, Publish) else whole
             return self._refused(target, (whole, *refusing[0]), (whole, *refusing[0]), seen)
         results = [self.judge.call(model, call, tokens, seen) for model in target.models]
         if isinstance(call, BeginRound | CommitRound | RollBack):

@@ -22,7 +22,9 @@ class Past:
     ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row; ``turned``:
     those that a roll back took from this row and not from all, so that they lie in dead columns;
     ``lent``: a cache was made of this row, or this is that cache; ``joined_others``: it was a source of a merge;
-    ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding.
+    ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding; ``saved``: to a file,
+    ``loaded``: from one (the clause that speaks of that), ``spoilt``: which was not as it had been written (likewise);
+    ``published``: for reuse, ``reused``: made of what was.
     """
 
     styles: frozenset[str] = frozenset()
@@ -49,6 +51,11 @@ class Past:
     turned: frozenset[int] = frozenset()
     idle: bool = False
     told: bool = False
+    saved: bool = False
+    loaded: str = ""
+    spoilt: str = ""
+    published: bool = False
+    reused: bool = False
 
 
 @frozen

@@ -12,6 +12,7 @@ followed.
 from attrs import evolve
 
 from kvlaw.reference.expectation import Expectation, Expected
+from kvlaw.reference.files import Files, as_saved
 from kvlaw.reference.group import Group
 from kvlaw.reference.group_judge import GroupJudge
 from kvlaw.reference.group_refusals import merge_refusal, pins_sinks
@@ -20,8 +21,10 @@ from kvlaw.reference.judge import Judge
 from kvlaw.reference.lists import Lists
 from kvlaw.reference.membership import is_lone, merged
 from kvlaw.reference.model import Model
+from kvlaw.reference.reuse import Reuses
 from kvlaw.reference.world import (
     HANDING,
+    File,
     Handed,
     Layers,
     Profile,
@@ -30,7 +33,24 @@ from kvlaw.reference.world import (
     UnknownObjectError,
     WorldObject,
 )
-from kvlaw.spec.calls import Append, Attend, Call, Clone, Drop, Extract, HandBack, LookAt, MakeCache, Merge, OpenList
+from kvlaw.spec.calls import (
+    Append,
+    Attend,
+    Call,
+    Clone,
+    Drop,
+    Extract,
+    HandBack,
+    Load,
+    LookAt,
+    MakeCache,
+    Merge,
+    OpenList,
+    Publish,
+    Reuse,
+    Save,
+    SpoilFile,
+)
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 
@@ -43,6 +63,7 @@ class Oracle:
         self.profile: Profile = profile
         self.world: dict[str, WorldObject] = {}
         self.acted: Model | Group | Layers | None = None
+        self.reuses = Reuses(Judge(Config("full"), profile).states)
         self.judge = Judge(Config("full"), profile)
         self.lists, self.groups = Lists(self.judge), GroupJudge(Config("full_rows"), profile)
 
@@ -50,6 +71,7 @@ class Oracle:
     def open(self, config: Config, seen: Seen | None = None) -> Expectation:
         """Make ``c0``; refuse an impossible configuration, or in ``core`` let each query at least see itself."""
         self.world, self.judge, self.acted = {}, Judge(config, self.profile), None
+        self.reuses = Reuses(self.judge.states)
         self.lists, self.groups = Lists(self.judge), GroupJudge(config, self.profile)
         if config.problem is None and config.is_rows:
             self.world["c0"] = self.acted = group = Group.empty(config.layer, config.row_count)
@@ -84,16 +106,26 @@ class Oracle:
         if isinstance(call, Drop) and not isinstance(target, Model):
             self.world.pop(call.on)
             return Expectation()
-        if isinstance(target, Layers):
-            expectation, after = self.lists.call(target, call, tokens, seen or Seen())
-        elif isinstance(target, Group) and isinstance(call, Extract | HandBack):
+        if not isinstance(target, Model | Group | Layers):
+            return self._on_handed(target, call, seen or Seen())
+        if isinstance(call, Reuse) and not isinstance(target, Group):
+            return self._reused(target, call, seen or Seen())
+        if isinstance(call, Extract | HandBack) and isinstance(target, Group):
             return self._taken(target, call, seen or Seen())
+        return self._acted(target, call, tokens, seen or Seen())
+
+    def _acted(self, target: Model | Group | Layers, call: Call, tokens: tuple[int, ...], seen: Seen) -> Expectation:
+        """Act on a cache, a group or a list, and name what was made."""
+        if isinstance(target, Layers):
+            expectation, after = self.lists.call(target, call, tokens, seen)
         elif isinstance(target, Group):
-            expectation, after = self.groups.call(target, call, tokens, seen or Seen())
-        elif isinstance(target, Model):
-            expectation, after = self.judge.call(target, call, tokens, seen or Seen())
+            expectation, after = self.groups.call(target, call, tokens, seen)
         else:
-            return self._on_handed(target, call)
+            expectation, after = self.judge.call(target, call, tokens, seen)
+        if isinstance(call, Save):
+            return self._saved(call, expectation, after, seen)
+        if isinstance(call, Publish) and not isinstance(after, Group):
+            expectation, after = self.reuses.published(after, call, expectation)
         self.world[call.on] = self.acted = after
         self._name(call, expectation, after)
         return expectation
@@ -163,8 +195,57 @@ class Oracle:
             positions = ("OWN-10",) if isinstance(after, Group) and call.verb == "state" else ()
             self.world[name] = Handed((*HANDING[call.verb], *positions), expectation)
 
+    def _reused(self, like: Model | Layers, call: Reuse, seen: Seen) -> Expectation:
+        """Make what a prompt finds."""
+        expectation, self.acted = self.reuses.reused(like, call, seen, self._versions())
+        self.world[call.as_] = self.acted
+        return expectation
+
+    def _versions(self) -> dict[str, int]:
+        """Count the acts of all caches and lists."""
+        return {name: thing.version for name, thing in self.world.items() if isinstance(thing, Model | Layers)}
+
+    @property
+    def files(self) -> Files:
+        """What files hold."""
+        return Files(self.judge.states)
+
+    @clause("PERS-3", "PERS-4", "PERS-5")
+    def _saved(self, call: Save, shows: Expectation, thing: Model | Group | Layers, seen: Seen) -> Expectation:
+        """Keep what a cache or a list holds under the name of a file; the saved one stays as it is."""
+        if isinstance(thing, Group):
+            raise UnknownObjectError(f"{call.on!r} is a group: its rows are saved one by one, as caches")
+        kept = not shows.ends and "ok" in shows.outcomes
+        expectation = self.files.saved(thing, shows, seen) if kept else shows
+        layers = isinstance(thing, Layers)
+        after = Layers(tuple(m.was(saved=True) for m in thing.models)) if layers else thing.was(saved=True)
+        self.world[call.on] = self.acted = after
+        if kept and expectation.outcomes == ("ok",):
+            self.world[call.as_] = File(as_saved(thing), call.on, after.version)
+        return expectation
+
+    @clause("PERS-3", "PERS-4", "PERS-8")
+    def _on_file(self, file: File, call: Call, seen: Seen) -> Expectation:
+        """Load a file, spoil it, or look at it."""
+        if isinstance(call, Load):
+            owner = self.world.get(file.owner)
+            moved = not isinstance(owner, Model | Layers) or owner.version != file.version
+            expectation, made = self.files.loaded(file, call, moved, seen)
+            if made is not None:
+                self.world[call.on] = evolve(file, loaded=True)
+                self.world[call.as_] = self.acted = made
+            return expectation
+        if isinstance(call, SpoilFile) and file.damage is None:
+            self.world[call.on] = evolve(file, damage=call.how)
+        elif not isinstance(call, LookAt):
+            spoilt = "a spoilt file" if file.damage else "a file"
+            raise UnknownObjectError(f"{call.on!r} is {spoilt}: it cannot be asked to {call.verb}")
+        return Expectation()
+
     @clause("OWN-1", "OWN-4", "OWN-5", "OWN-6", "READ-2", "READ-9")
-    def _on_handed(self, target: ReadModel | Handed, call: Call) -> Expectation:
+    def _on_handed(self, target: ReadModel | Handed | File, call: Call, seen: Seen) -> Expectation:
+        if isinstance(target, File):
+            return self._on_file(target, call, seen)
         if isinstance(target, Handed) and isinstance(call, LookAt):
             again = tuple(
                 evolve(e, clauses=target.clauses)
@@ -199,4 +280,4 @@ class Oracle:
         )
 
 
-__all__ = ["Group", "Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]
+__all__ = ["File", "Group", "Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]

@@ -2,7 +2,19 @@
 
 from kvlaw.reference import index
 from kvlaw.reference.model import Model
-from kvlaw.spec.calls import Append, BeginRound, Call, CommitRound, FetchDense, MakeMask, Malformed, RollBack, Trim
+from kvlaw.spec.calls import (
+    Append,
+    BeginRound,
+    Call,
+    CommitRound,
+    FetchDense,
+    MakeMask,
+    Malformed,
+    Publish,
+    RollBack,
+    Save,
+    Trim,
+)
 from kvlaw.spec.config import Config
 
 ROUND_CALLS = (BeginRound, CommitRound, RollBack)
@@ -29,6 +41,8 @@ def refusal(model: Model, call: Call, config: Config) -> tuple[str, ...]:
         return _round_refusal(model, call)
     if isinstance(call, Trim):
         return _trim_refusal(model, call)
+    if isinstance(call, Save | Publish):  # in an open round nobody knows yet what stays
+        return () if model.round is None else ("PERS-15",) if isinstance(call, Save) else ("REUSE-9",)
     malformed = getattr(call, "malformed", None)
     if malformed is not None and not (malformed in _NEEDS_STORAGE and not model.slots):
         return (TENSORS[malformed],)

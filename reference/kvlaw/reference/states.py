@@ -102,6 +102,7 @@ class States:
             return []
         acted = _POLICY_ACTS.get(call.verb, ()) if call else ()
         acted = () if acted == ("PREC-14",) and not model.past.related else acted
+        acted = (*acted, "PERS-2") if model.past.loaded else acted
         waits = ("ROUND-11",) if model.round is not None and model.layer.policy == "bf16_first" else ()
         cited = (*acted, *waits, *policy_clauses(model))
         return [
@@ -130,6 +131,7 @@ class States:
         context = {"reset": ("OWN-9",), "clone": ("OWN-2",), "mask": ("MASK-12",)}.get(call.verb, ()) if call else ()
         codes = ("PREC-7",) if model.storage == "affine" else ()
         related = (*(("OWN-3",) if model.past.related and not context else ()), *codes)
+        related = (*related, *(("PERS-2",) if model.past.loaded else ()))
         if isinstance(model.state, Full):
             slots = model.slots[: model.offset]
             growth = ("GROW-2",) if model.past.grew else ()

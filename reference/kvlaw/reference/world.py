@@ -7,6 +7,7 @@ from attrs import frozen
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.group import Group
 from kvlaw.reference.model import Model
+from kvlaw.spec.calls import Damage
 from kvlaw.spec.observations import Observation
 
 Profile = Literal["core", "layout"]
@@ -50,7 +51,18 @@ class Layers:
         return sum(model.version for model in self.models)
 
 
-WorldObject = Model | Group | Layers | ReadModel | Handed
+@frozen
+class File:
+    """A file in the world: what was saved in it, of whom, after which of its acts; what was done to it since."""
+
+    holds: Model | Layers
+    owner: str
+    version: int
+    damage: Damage | None = None
+    loaded: bool = False
+
+
+WorldObject = Model | Group | Layers | ReadModel | Handed | File
 HANDING: dict[str, tuple[str, ...]] = {"state": ("OWN-4",), "dense": ("OWN-5",), "mask": ("OWN-6",)}
 """The calls that hand out arrays, and the clause that keeps those arrays unchanged."""
 

@@ -24,6 +24,11 @@ MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
 NAME = r"(?!(?:on|as)$)[A-Za-z_][A-Za-z0-9_.]*"
 """What an object may be called: a word that the text form cannot take for anything else."""
 
+Damage = Literal["truncate", "empty", "extra", "header", "tensor", "version", "older", "foreign"]
+DAMAGES: tuple[Damage, ...] = get_args(Damage)
+"""The ways to spoil a file: cut short, of no bytes, with bytes behind its end, a number of its header or a byte of its
+tensors altered, written by a later or an earlier version of its format, or something else altogether."""
+
 _LAYER = {"schema": {"anyOf": [{"$ref": "#/$defs/layer"}, {"type": "null"}]}}
 _SCHEMA = {"schema": {"pattern": f"^{NAME}$"}}
 _malformed = validators.optional(validators.in_(MALFORMED))
@@ -313,6 +318,52 @@ class RollBack(BaseCall):
     keep: tuple[int, ...]
 
 
+@frozen(kw_only=True)
+class Save(BaseCall):
+    """Write a cache, or a list of layers, to a file (PERS-1); a file of that name is replaced."""
+
+    verb: ClassVar[str] = "save"
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class Load(BaseCall):
+    """Make of a file what was saved in it (PERS-1); ``other`` loads it for another model than it was saved for."""
+
+    verb: ClassVar[str] = "load"
+    other: bool = False
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class SpoilFile(BaseCall):
+    """Spoil a file in one way (PERS-8 to PERS-11)."""
+
+    verb: ClassVar[str] = "damage"
+    how: Damage = field(validator=validators.in_(DAMAGES))
+
+
+@frozen(kw_only=True)
+class Publish(BaseCall):
+    """Store a cache, or a list of layers, under its own tokens, for prompts that begin with them (REUSE-6)."""
+
+    verb: ClassVar[str] = "publish"
+    space: str = field(default="main", validator=_is_name, metadata=_SCHEMA)
+
+
+@frozen(kw_only=True)
+class Reuse(BaseCall):
+    """Make a cache like the one acted on, with as much of a prompt in it as was published; answer how much (REUSE-1).
+
+    ``tokens`` is the prompt, ``space`` where to look.
+    """
+
+    verb: ClassVar[str] = "reuse"
+    tokens: tuple[int, ...] = field(validator=validators.deep_iterable(validators.ge(1)))
+    space: str = field(default="main", validator=_is_name, metadata=_SCHEMA)
+    as_: str = field(validator=_is_name, metadata=_SCHEMA)
+
+
 Call: TypeAlias = (
     AppendDecode
     | AppendWindow
@@ -330,6 +381,11 @@ Call: TypeAlias = (
     | BeginRound
     | CommitRound
     | RollBack
+    | Save
+    | Load
+    | SpoilFile
+    | Publish
+    | Reuse
     | MakeCache
     | Merge
     | Extract
@@ -360,6 +416,11 @@ CALLS: dict[str, type[Call]] = {
         BeginRound,
         CommitRound,
         RollBack,
+        Save,
+        Load,
+        SpoilFile,
+        Publish,
+        Reuse,
         MakeCache,
         Merge,
         Extract,

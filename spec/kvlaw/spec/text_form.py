@@ -6,10 +6,11 @@ Parts are parted by ``;`` or a new line; ``#`` opens a comment.  The opening nam
 (``heads=4 D=64 Dv=32 dtype=f16 poison``); each call is its verb, what it needs, then options: ``w=4`` (window
 argument), ``array``, ``unread``, ``bypass``, ``malformed=heads``, ``on c1``, ``as r1``, ``x5`` (five in a row).
 ``mask 3 decode`` asks for the mask of a decode; ``list full + ring window=4 as l0`` opens layers; ``look NAME``,
-``attend NAME`` and ``drop NAME`` name their object.  After ``->`` stands what is expected (``claims``), for a repeated
-call of its last one.  ``merge c0 s1 as g1`` names its sources, ``filter 1,0`` and ``extract 0 as e1`` their rows,
-``prepare left=2,0 lengths=3,4 right=1,0`` one number per row.  ``parse`` reads, ``write`` writes; what cannot be read
-is quoted in a ``TraceError``.
+``attend NAME`` and ``drop NAME`` name their object, ``load NAME as c1`` and ``damage NAME how=truncate`` their file.
+``reuse t1..t4,t9 as c1`` names the tokens of its prompt.
+After ``->`` stands what is expected (``claims``), for a repeated call of its last one.  ``merge c0 s1 as g1`` names
+its sources, ``filter 1,0`` and ``extract 0 as e1`` their rows, ``prepare left=2,0 lengths=3,4 right=1,0`` one number
+per row.  ``parse`` reads, ``write`` writes; what cannot be read is quoted in a ``TraceError``.
 """
 
 import re
@@ -26,21 +27,22 @@ from kvlaw.spec.structure import Json, written
 from kvlaw.spec.trace import Trace, TraceError, load
 
 _SHORT = {"heads": "kv_heads", "Dv": "value_dim", "D": "head_dim"}
-_FLAGS = ("array", "unread", "bypass", "poison")
+_FLAGS = ("array", "unread", "bypass", "poison", "other")
 _FIRST = {
     **dict.fromkeys(("window", "known", "dense", "mask"), "length"),
-    **dict.fromkeys(("look", "attend", "drop"), "on"),
+    **dict.fromkeys(("look", "attend", "drop", "load", "damage"), "on"),
     **dict.fromkeys(("extract", "hand_back"), "row"),
     **dict.fromkeys(("filter", "commit_prefill"), "rows"),
     "trim": "n",
     "roll_back": "keep",
+    "reuse": "tokens",
 }
 """What the first bare word behind a verb says."""
 _PER_ROW = ("keep", "rows", "left", "lengths", "right")
 """The options of calls that are lists of integers, written ``1,0`` (``none``: an empty one)."""
 _READS = ("decode", "window", "known", "attend")
 SHOWN_BY = {
-    "answer": ("trim",),
+    "answer": ("trim", "reuse"),
     **dict.fromkeys(OF_QUERIES, _READS),
     "fetches": (*_READS, "dense"),
     "mask": (*_READS, "mask"),
@@ -209,6 +211,8 @@ def _made_of(verb: str, words: list[str], part: str) -> tuple[Json, list[str]]:
 
 def _value(name: str, word: str, part: str) -> object:
     """Read a value: a list of integers where the field is one number per row, else a number or a word."""
+    if name == "tokens":
+        return list(parse_tokens(word))
     if name not in _PER_ROW:
         return _scalar(word)
     if word in ("none", "None"):
@@ -283,7 +287,8 @@ def write_call(call: Call) -> str:
     elif isinstance(call, MakeCache):
         text += [call.layer.describe()] if call.layer else []
     elif first is not None:
-        text.append(_written(getattr(call, first)))
+        value = getattr(call, first)
+        text.append(format_tokens(value) if first == "tokens" else _written(value))
     options: list[str] = []
     names: list[str] = []
     for attribute in attrs.fields(type(call)):

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from kvlaw.spec.calls import Append, Call, FetchDense, MakeCache, MakeMask, OpenList, Prepare, Trim
+from kvlaw.spec.calls import Append, Call, FetchDense, Load, MakeCache, MakeMask, OpenList, Prepare, Trim
 from kvlaw.spec.clauses import load_clauses
 from kvlaw.spec.config import POLICIES, Policy
 from kvlaw.spec.text_form import parse
@@ -43,6 +43,11 @@ _MADE_BY = {
     "begin_round": "rounds",
     "commit_round": "rounds",
     "roll_back": "rounds",
+    "save": "files",
+    "load": "files",
+    "damage": "files",
+    "publish": "reuse",
+    "reuse": "reuse",
 }
 
 
@@ -109,6 +114,8 @@ def _needs_of(call: Call) -> set[str]:
         found.add("dense")
     if isinstance(call, Prepare) and any(call.left or ()):
         found.add("left_padding")
+    if isinstance(call, Load) and call.other:
+        found.add("fingerprint")
     if isinstance(call, OpenList) and any(layer.sinks for layer in call.layers):
         found.add("sinks")
     return found

@@ -31,6 +31,7 @@ _MODULES = (
     *("group_sight", "group_joins", "group_exits", "group_counts", "group_reads", "padding", "padding_ends"),
     *("group_precision", "group_boundary", "group_numbers"),
     *("rounds", "rounds_calls", "rounds_rows"),
+    *("files", "reuse"),
 )
 _registered: dict[str, "Fault"] = {}
 

@@ -4,14 +4,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import CallRules, arguments, lengths
+from kvlaw.conformance.machines.file_rules import FileRules
 from kvlaw.conformance.machines.list_rules import ListRules
+from kvlaw.conformance.machines.reuse_rules import ReuseRules
 from kvlaw.conformance.machines.round_rules import RoundRules
 from kvlaw.spec.calls import AppendWindow, Trim
 
 data_ = st.data()
 
 
-class ContractMachine(ListRules, RoundRules, CallRules):
+class ContractMachine(ListRules, RoundRules, FileRules, ReuseRules, CallRules):
     """Calls anything at any time."""
 
     optional = (
@@ -32,6 +34,8 @@ class ContractMachine(ListRules, RoundRules, CallRules):
         "far",
         "odd",
         "round",
+        "file",
+        "reuse",
     )
 
     @precondition(lambda self: not self.over and "bypass" in self.used and "bypass" in self.can)

@@ -5,8 +5,9 @@ from typing import cast
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from kvlaw.conformance.machines.base import LockstepMachine
+from kvlaw.conformance.machines.file_rules import KnowsFiles
 from kvlaw.conformance.machines.policies import layers as layers_of
+from kvlaw.conformance.machines.reuse_rules import SharesPrefixes
 from kvlaw.reference.oracle import Layers
 from kvlaw.spec.calls import (
     AppendDecode,
@@ -15,10 +16,14 @@ from kvlaw.spec.calls import (
     BeginRound,
     Clone,
     CommitRound,
+    Drop,
+    Load,
     LookAt,
     OpenList,
+    Publish,
     Reset,
     RollBack,
+    Save,
     Trim,
 )
 from kvlaw.spec.config import LayerSpec
@@ -36,11 +41,13 @@ _LIST_ACTS = (
     "look",
     "spoilt",
     *("round",) * 4,
+    *("file",) * 2,
+    *("share",) * 2,
 )
 _acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
 
 
-class ListRules(LockstepMachine):
+class ListRules(KnowsFiles, SharesPrefixes):
     """The part of a machine that acts on lists."""
 
     @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self._lists())
@@ -90,6 +97,34 @@ class ListRules(LockstepMachine):
         keep = most + 1 if wrong else data.draw(st.integers(0, most), label="keep")
         self.do(CommitRound(on=name) if data.draw(st.integers(0, 3)) == 0 else RollBack(keep=(keep,), on=name))
 
+    def _file(self, data: st.DataObject, name: str) -> None:
+        """Save a list, go on, load it, and go on with what was loaded; it is spoilt now and then."""
+        made, spoilt = f"l{len(self.calls)}", data.draw(st.integers(0, 3), label="spoilt") == 0
+        if cast("Layers", self.run_.oracle.world[name]).models[0].round is not None and not self.layout:
+            return
+        self.do(Save(on=name, as_="f0"))
+        self.do(AppendDecode(on=name))
+        if spoilt and "f0" in self.run_.oracle.world:
+            self.spoil_and_load(data, "f0", made)
+        else:
+            self.do(Load(on="f0", as_=made))
+            self.do(AppendDecode(on=made))
+        self.do(Drop(on=made))
+
+    def _store(self, data: st.DataObject, name: str, act: str) -> None:
+        if act == "file" and "files" in self.can:
+            self._file(data, name)
+        elif act == "share" and "reuse" in self.can:
+            self._share(data, name)
+
+    def _share(self, data: st.DataObject, name: str) -> None:
+        """Publish a list, go on, and let another request start from what it shares."""
+        layers = cast("Layers", self.run_.oracle.world[name]).models
+        if layers[0].round is None or self.layout:
+            self.do(Publish(on=name))
+            self.do(AppendDecode(on=name))
+            self.request(data, name, {})
+
     def _act(self, data: st.DataObject, name: str, act: str) -> None:
         offset = cast("Layers", self.run_.oracle.world[name]).offset
         if act == "decode":
@@ -106,6 +141,8 @@ class ListRules(LockstepMachine):
             self.do(Reset(on=name))
         elif act == "round" and "rounds" in self.can:
             self._round(data, name)
+        elif act in ("file", "share"):
+            self._store(data, name, act)
         elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:

@@ -1,7 +1,7 @@
 """The protocol machine: drives a cache the way runtimes do.
 
 Prefill in chunks, decode for a while, draft and verify with a trim or a round, a cloned prefix that goes its own way,
-a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
+a restart from a file, a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
 """
 
 from typing import Any
@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.contract import lengths
+from kvlaw.conformance.machines.file_rules import ResumeRules
+from kvlaw.conformance.machines.reuse_rules import SharesPrefixes
 from kvlaw.conformance.machines.round_rules import DraftRules
-from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Reset, Trim
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Publish, Reset, Trim
 
 
-class ProtocolMachine(DraftRules):
+class ProtocolMachine(DraftRules, ResumeRules, SharesPrefixes):
     """Calls as a runtime would."""
 
-    optional = ("verify", "prefix", "conversation", "own_window", "draft")
+    optional = ("verify", "prefix", "conversation", "own_window", "draft", "resume", "share")
 
     @property
     def passing(self) -> dict[str, Any]:
@@ -94,6 +96,27 @@ class ProtocolMachine(DraftRules):
         self.do(AppendDecode(**self.passing))
         self.do(AppendDecode(on=name, **self.passing))
         self.fired("reuse_prefix")
+
+    @precondition(
+        lambda self: not self.over and "resume" in self.used and "files" in self.can and self.model.round is None
+    )
+    @rule(data=st.data())
+    def restart(self, data: st.DataObject) -> None:
+        """Save, and start anew from the file."""
+        self.resume(data, self.passing)
+        self.fired("restart")
+
+    @precondition(
+        lambda self: not self.over and "share" in self.used and "reuse" in self.can and self.model.round is None
+    )
+    @rule(data=st.data())
+    def another_request(self, data: st.DataObject) -> None:
+        """Publish, and let another request start from what it shares."""
+        self.do(Publish())
+        for _ in range(data.draw(st.integers(0, 2), label="decodes meanwhile")):
+            self.do(AppendDecode(**self.passing))
+        self.request(data, "c0", self.passing)
+        self.fired("another_request")
 
     @precondition(lambda self: not self.over and "conversation" in self.used and "reset" in self.can)
     @rule()

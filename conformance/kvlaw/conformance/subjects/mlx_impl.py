@@ -12,6 +12,8 @@ from attrs import evolve
 from kvlaw.conformance.interface import Tensors
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.conformance.subjects.mlx_impl_files import OurFiles
+from kvlaw.conformance.subjects.mlx_impl_store import OurStore
 from kvlaw.reference.numerics.quantized_attention import TILED_BITS, TILED_DTYPES, KernelSet
 from kvlaw.spec.calls import AppendName
 from kvlaw.spec.config import Config, Kind, LayerSpec, Policy
@@ -43,7 +45,7 @@ def policy_of(layer: LayerSpec, config: Config, kernel_set: KernelSet) -> dict[s
     return policy if kernel_set == "unfused" else {**policy, "kernels": kernel_set, "dtype": dtype}
 
 
-class MlxImplAdapter(ContractAdapter):
+class MlxImplAdapter(OurFiles, OurStore, ContractAdapter):
     """Our caches, alone and as a list of layers."""
 
     def __init__(self, kind: Kind, policy: Policy = "dense", kernel_set: KernelSet = "unfused") -> None:
@@ -59,7 +61,14 @@ class MlxImplAdapter(ContractAdapter):
             self.code_bits, self.dtypes = TILED_BITS, TILED_DTYPES
         self.kinds, self.computes = (kind,), "mlx"
         self.policies = (policy,)
-        self.capabilities = (self.capabilities - POLICY) | {"sinks", "lists", "list_appends"}
+        self.capabilities = (self.capabilities - POLICY) | {
+            "sinks",
+            "lists",
+            "list_appends",
+            "files",
+            "fingerprint",
+            "reuse",
+        }
         if policy != "dense":
             self.capabilities |= POLICY - {"affine", "bf16_first"} | {policy}
 

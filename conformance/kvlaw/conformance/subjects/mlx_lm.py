@@ -3,7 +3,8 @@
 Models pass ``window_size=None`` (Llama) or the ring's own window (Gemma 3, GPT-OSS, Cohere 2) to ``make_mask``; the
 trace's window argument is passed on as it is, so both are asked. Copies are deep copies, as mlx-lm's server makes
 them (option ``clone=from_state``: through the saved state). Lists of layers go through mlx-lm's list helpers.
-Rounds are taken back as its speculative decoding does (``mlx_lm_rounds``).
+Rounds are taken back as its speculative decoding does (``mlx_lm_rounds``), files are its prompt-cache files
+(``mlx_lm_files``), and prefixes are lent by its ``LRUPromptCache`` (``mlx_lm_store``).
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,9 @@ from typing import Any
 
 from kvlaw.conformance.subjects.duck import DuckAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.conformance.subjects.mlx_lm_files import MlxLmFiles
 from kvlaw.conformance.subjects.mlx_lm_rounds import TrimmedRounds
+from kvlaw.conformance.subjects.mlx_lm_store import LruStore
 from kvlaw.spec.config import Config, Kind, LayerSpec
 
 CACHES: Mapping[str, Kind] = {
@@ -23,7 +26,7 @@ CACHES: Mapping[str, Kind] = {
 """mlx-lm's serial caches, and their kinds."""
 
 
-class MlxLmAdapter(TrimmedRounds, DuckAdapter):
+class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, DuckAdapter):
     """One of mlx-lm's caches; a list of layers may have growing ones and rings."""
 
     def __init__(self, name: str, clone: str | None = None) -> None:
@@ -39,7 +42,7 @@ class MlxLmAdapter(TrimmedRounds, DuckAdapter):
         self.kinds = (kind,)
         inherited: Any = getattr(self._library, "_BaseCache").size  # noqa: B009  # answers 0 for every cache without a size
         unsized = self._classes[kind].size is inherited
-        self.shows = (self.shows | {"lists", "sinks", "rounds"}) - ({"size"} if unsized else set())
+        self.shows = (self.shows | {"lists", "sinks", "rounds", "files", "reuse"}) - ({"size"} if unsized else set())
         self.capabilities = self.shows if kind == "ring" else self.shows - {"sinks"}
 
     def _made(self, layer: LayerSpec, _config: Config) -> Any:

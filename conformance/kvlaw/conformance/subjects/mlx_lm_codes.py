@@ -7,6 +7,7 @@ is fetched of codes is no dense fetch.
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve
@@ -98,6 +99,18 @@ class ConvertingAdapter(MlxLmAdapter):
     def _made(self, layer: LayerSpec, config: Config) -> Any:
         made = super()._made(layer, config)
         return made if layer.bits is None else Converting(made, layer)
+
+    def write(self, path: Path, caches: list[Any]) -> None:
+        """Save what is there now; the runtime knows by itself which layers it converts."""
+        self.__dict__.setdefault("_saved", {})[path] = [getattr(cache, "layer", None) for cache in caches]
+        super().write(path, [cache.caches[0] if isinstance(cache, Converting) else cache for cache in caches])
+
+    def read(self, path: Path, other: bool) -> list[Any]:
+        """Load, and go on converting."""
+        layers: list[LayerSpec | None] = self.__dict__["_saved"][path]
+        found = super().read(path, other)
+        pairs = zip(found, layers, strict=False)
+        return [cache if layer is None else Converting(cache, layer) for cache, layer in pairs]
 
     def attend_codes(self, read: DuckRead, queries: Any, scale: float) -> Any:
         """Attend as mlx-lm's models do."""

@@ -9,10 +9,12 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import Adapter
 from kvlaw.conformance.interface import Tensors, UnsupportedError
+from kvlaw.conformance.subjects.oracle_files import FileFormat, StoredFile, layer_of, spoil
+from kvlaw.conformance.subjects.oracle_store import Store
 from kvlaw.reference import index_group
 from kvlaw.reference.layout import Cache, Planes, Read, Refusal
 from kvlaw.reference.layout_group import GroupRead, RowGroup, merge
-from kvlaw.spec.calls import AppendName, Phase
+from kvlaw.spec.calls import AppendName, Damage, Phase
 from kvlaw.spec.config import KINDS, POLICIES, LayerSpec
 from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Bits, StateView, Unbounded
@@ -76,6 +78,9 @@ class ReferenceAdapter(Adapter):
     kinds = KINDS
     cache_type: type[Cache] = Cache
     group_type: type[RowGroup] = RowGroup
+    file_format: type[FileFormat] = FileFormat
+    store_type: type[Store] = Store
+    store: Store
 
     def build(self, layer: LayerSpec) -> Any:
         """Make a reference cache."""
@@ -248,6 +253,35 @@ class ReferenceAdapter(Adapter):
     def show_rows(self, group: Any) -> list[StateView]:
         """Show everything of each row."""
         return [_shown_row(group, b) for b in range(group.count)]
+
+    # Files.
+
+    def save_layers(self, caches: list[Any]) -> Any:
+        """Write the layers."""
+        return StoredFile(self.file_format().write(caches))
+
+    def load_layers(self, file: StoredFile, other: bool) -> list[Any]:
+        """Read the layers; nothing is built of what is not as it was written."""
+        form = self.file_format()
+        return [form.build(told, self.cache_type(layer_of(told))) for told in form.read(file.data, other)]
+
+    def damage(self, file: StoredFile, how: Damage) -> None:
+        """Spoil a file."""
+        file.data = spoil(file.data, how)
+
+    # Reuse.
+
+    def empty_store(self) -> None:
+        """Forget everything that was published."""
+        self.store = self.store_type()
+
+    def publish(self, caches: list[Any], tokens: Sequence[int], space: str) -> None:
+        """Store the layers of a model."""
+        self.store.put(caches, tuple(tokens), space)
+
+    def reuse(self, caches: list[Any], tokens: Sequence[int], space: str) -> tuple[list[Any] | None, int]:
+        """Find what a prompt begins with."""
+        return self.store.get(caches, tuple(tokens), space)
 
     # Rounds.
 
