@@ -69,6 +69,10 @@ class GroupStanding:
             self.policy, self._geometry, self._planes, self._layout, self._converted, self._floors, self._prefilling
         )
 
+    def hold(self, content: GroupContent) -> None:
+        """Hold ``content``, of a group of the same kind and policy."""
+        self._hold(content)
+
     def _hold(self, content: GroupContent) -> None:
         if content.geometry.offsets != self._geometry.offsets:
             self._positions = None
