@@ -18,16 +18,18 @@ which it was.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache
-from kvlaw.mlx_impl.decode_steps import DecodeStep, Shared, Target, place_of, prepare_decode_step
+from kvlaw.mlx_impl.decode_steps import DecodeStep, Shared, Target, prepare_decode_step
 from kvlaw.mlx_impl.errors import ConfigError
 from kvlaw.mlx_impl.evaluate import evaluate
 from kvlaw.mlx_impl.geometry import RingGeometry
 from kvlaw.mlx_impl.groups import RowGroup
 from kvlaw.mlx_impl.kinds import RingCache
+from kvlaw.mlx_impl.planes import Planes
 from kvlaw.mlx_impl.traced import LayerPlan, TracedLayer
 from kvlaw.spec.cite import clause
 
@@ -41,7 +43,7 @@ class CompiledStep:
     def __init__(self, model: Callable[..., Any], caches: Sequence[Any]) -> None:
         self._model, self._wrapped = model, list(caches)
         self._compiled: dict[Key, Callable[..., Any]] = {}
-        self._ours: dict[int, object] = {}
+        self._ours: list[ref[Planes | None]] = []
         self.traces: Counter[tuple[Key, tuple[int, ...]]] = Counter()
         """How often the model was traced, by slot keys and by columns of each layer."""
         self.calls: Counter[tuple[Key, tuple[int, ...]]] = Counter()
@@ -72,14 +74,14 @@ class CompiledStep:
             plans = [self._plan(step, i) for i, step in enumerate(steps)]
             self._compiled[key] = run = mx.compile(self._traced(key, plans))
         before, shared = self.traces[at], Shared()
-        positions = [_position(step, shared) for step in steps]
+        positions = [_position(step.position, shared) for step in steps]
         outputs, planes = run(arrays, positions, [step.decode_inputs(shared) for step in steps])
         if self.traces[at] != before:
             evaluate(outputs, planes)  # so that a compiler that fails leaves every layer as it was
         for step, of_layer in zip(steps, planes, strict=True):
             step.commit_decode_step(of_layer)
         self.calls[at] += 1
-        self._ours = {i: place_of(cache) for i, cache in enumerate(caches)}
+        self._ours = [ref(cache.planes) for cache in caches]
         return outputs
 
     def _caches(self) -> list[Target]:
@@ -88,11 +90,11 @@ class CompiledStep:
 
     def _is_clean(self, index: int, cache: Target) -> bool:
         """Say whether what a layer holds is what the step before left, so that nothing stale lies behind it."""
-        return self._ours.get(index) is place_of(cache)
+        return bool(self._ours) and self._ours[index]() is cache.planes
 
     def _plan(self, step: DecodeStep, index: int) -> LayerPlan:
         cache, wrapped = self._caches()[index], self._wrapped[index]
-        store, place = cache.policy.codes, place_of(cache)
+        store, place = cache.policy.codes, cache.place
         window = place.window if isinstance(place, RingGeometry) else None
         sinks = cache.sinks if isinstance(cache, RingCache) else 0
         same = store is not None and store.codec.bits == store.codec.value_bits
@@ -136,9 +138,8 @@ def _target(wrapped: Any) -> Target:
     raise ConfigError(f"a compiled step of a {type(wrapped).__name__}", "caches and groups of rows decode", "DEC-1")
 
 
-def _position(step: DecodeStep, shared: Shared) -> mx.array:
-    at = step.position
-    return at if isinstance(at, mx.array) else mx.squeeze(shared.number(at))
+def _position(at: int | mx.array, shared: Shared) -> mx.array:
+    return at if isinstance(at, mx.array) else shared.position(at)
 
 
 def _hands_out_codes(drop_in: object) -> bool:

@@ -17,26 +17,27 @@ positions.  A mask, bool ``[1, S]`` or of rows ``[B, 1, 1, S]``, is the last inp
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache
-from kvlaw.mlx_impl.codec import as_codes
+from kvlaw.mlx_impl.codec import Codec, as_codes
 from kvlaw.mlx_impl.codes import AffinePlanes
 from kvlaw.mlx_impl.errors import ConfigError, RoundError
 from kvlaw.mlx_impl.geometry import Geometry, Plan, RingGeometry, columns_index
 from kvlaw.mlx_impl.group_content import GroupContent
+from kvlaw.mlx_impl.group_geometry import GroupGeometry
 from kvlaw.mlx_impl.group_masks import group_decode_mask
 from kvlaw.mlx_impl.group_planes import MixedPlanes
 from kvlaw.mlx_impl.group_settle import settled_for_append
 from kvlaw.mlx_impl.groups import RowGroup
 from kvlaw.mlx_impl.inputs import Layout
-from kvlaw.mlx_impl.masks import Lease, Mask, decode_mask
+from kvlaw.mlx_impl.masks import Lease, Mask
 from kvlaw.mlx_impl.planes import DensePlanes, Planes, moved
-from kvlaw.mlx_impl.plans import decode_plan
-from kvlaw.mlx_impl.standing import Content
+from kvlaw.mlx_impl.plans import REMEMBERED, decode_plan
 from kvlaw.spec.cite import clause
 
 DecodePhase = Literal["concat", "ring", "fixed"]
@@ -45,7 +46,12 @@ Target = Cache | RowGroup
 """What can be decoded by a graph."""
 
 
-@attrs.frozen(cache_hash=True)
+def _key(slot: "DecodeSlot") -> str:
+    codec = f":{slot.bits}:{slot.value_bits}:{slot.group}" if slot.storage == "affine" else ""
+    return f"{slot.phase}:{slot.storage}{codec}{':masked' if slot.masked else ''}"
+
+
+@attrs.frozen
 class DecodeSlot:
     """What a graph depends on besides shapes; never an offset, and no number of columns."""
 
@@ -55,12 +61,8 @@ class DecodeSlot:
     value_bits: int = 0
     group: int = 0
     masked: bool = False
-
-    @property
-    def key(self) -> str:
-        """Write it as text: ``fixed:affine:4:4:64:masked``."""
-        codec = f":{self.bits}:{self.value_bits}:{self.group}" if self.storage == "affine" else ""
-        return f"{self.phase}:{self.storage}{codec}{':masked' if self.masked else ''}"
+    key: str = attrs.field(init=False, default=attrs.Factory(_key, takes_self=True))
+    """All of it as text: ``fixed:affine:4:4:64:masked``."""
 
     @property
     def planes(self) -> int:
@@ -68,53 +70,95 @@ class DecodeSlot:
         return 2 if self.storage == "dense" else 6
 
 
-@clause("DEC-5", "DEC-6", "DEC-7")
+@clause("DEC-4")
 def decode_phase(cache: Target) -> Literal["concat", "ring"]:
     """Return the phase of the next decode and change nothing.
 
     ``ring`` once the decode fills the window or finds it full, ``concat`` before, and always for a growing cache.
     """
-    place = place_of(cache)
+    return _phase(cache.place)
+
+
+def _phase(place: Geometry) -> Literal["concat", "ring"]:
     full = isinstance(place, RingGeometry) and place.active + 1 >= place.window
     return "ring" if full else "concat"
 
 
 class Shared:
-    """Numbers and masks, made once each for as long as this object is kept: one step."""
+    """Numbers and masks as arrays, one for all layers of a step that stand at the same place."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[int, ...], mx.array] = {}
+        self._numbers: dict[int, mx.array] = {}
+        self._positions: dict[int, mx.array] = {}
+        self._prefixes: dict[tuple[int, int], mx.array] = {}
 
     def number(self, value: int) -> mx.array:
         """Return int32 ``[1]``."""
-        found = self._made.get((value,))
+        found = self._numbers.get(value)
         if found is None:
-            self._made[value,] = found = mx.array([value], mx.int32)
+            self._numbers[value] = found = mx.array([value], mx.int32)
+        return found
+
+    def position(self, value: int) -> mx.array:
+        """Return int32 ``[]``."""
+        found = self._positions.get(value)
+        if found is None:
+            self._positions[value] = found = mx.array(value, mx.int32)
         return found
 
     def prefix(self, count: int, columns: int) -> mx.array:
         """Return bool ``[1, columns]``, true for the first ``count``."""
-        found = self._made.get((count, columns))
+        found = self._prefixes.get((count, columns))
         if found is None:
-            self._made[count, columns] = found = mx.arange(columns)[None] < count
+            self._prefixes[count, columns] = found = mx.arange(columns)[None] < count
         return found
 
 
-@attrs.define(eq=False)
+@attrs.frozen
+class _Place:
+    """What a decode at one place comes to, in integers: the same for all layers that stand there."""
+
+    move: Plan
+    phase: DecodePhase
+    write: int
+    columns: int
+    cleared: Plan | None
+    """The layout that clears what is stale behind the column to write, if the move does not."""
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _placed(place: Geometry, whole: bool) -> _Place:
+    move, phase = decode_plan(place), _phase(place)
+    write = move.write[2].start if move.write else sum(index[2].stop - index[2].start for index in move.front)
+    columns = move.then.columns
+    stale = whole and phase == "concat" and move.write is not None and write + 1 < columns
+    front = (columns_index(0, write),) if write else ()
+    cleared = Plan(move.then, front=front, spare=columns - write - 1) if stale else None
+    return _Place(move, "fixed" if whole and phase == "concat" else phase, write, columns, cleared)
+
+
 class DecodeStep:
     """A decode that was prepared: what a graph needs for it, until it is committed."""
 
-    decode_slot: DecodeSlot
-    layout: Layout
-    write: int
-    """The column that is written."""
-    columns: int
-    """How many columns are allocated after it."""
-    _cache: Target
-    _before: Planes | None
+    __slots__ = ("_before", "_cache", "_content", "_mask", "_place", "_planes", "_then", "decode_slot", "layout")
+
     _planes: Planes | None
-    _mask: mx.array | None
-    _then: Content | GroupContent
+
+    def __init__(self, cache: Target, at: _Place, parts: "_Parts", planes: Planes, before: Planes) -> None:
+        self._cache, self._place, self._planes, self._before = cache, at, planes, before
+        self._mask = parts.mask.array if isinstance(parts.mask, Lease) else None
+        self._then, self._content, self.layout = parts.then, parts.content, parts.layout
+        self.decode_slot = _slot(planes, at.phase, masked=at.phase == "fixed" or self._mask is not None)
+
+    @property
+    def write(self) -> int:
+        """Return the column that is written."""
+        return self._place.write
+
+    @property
+    def columns(self) -> int:
+        """Return how many columns are allocated after it."""
+        return self._place.columns
 
     @property
     def position(self) -> int | mx.array:
@@ -133,17 +177,18 @@ class DecodeStep:
         Raises:
             ConfigError: if the step was committed.
         """
-        if self._planes is None:
+        planes, phase = self._planes, self.decode_slot.phase
+        if planes is None:
             raise ConfigError("inputs of a step that was committed", "prepare another", "DEC-1")
-        shared, phase = shared or Shared(), self.decode_slot.phase
-        planes = self._planes.first(self.write) if phase == "concat" else self._planes
+        if phase == "concat":
+            return [*arrays_of(planes.first(self.write)), *([] if self._mask is None else [self._mask])]
+        shared = shared or Shared()
         inputs = arrays_of(planes)
-        if phase != "concat":
-            inputs.append(shared.number(self.write))
-        if self._mask is not None:
-            inputs.append(_widened(self._mask, self.columns) if phase == "fixed" else self._mask)
-        elif phase == "fixed":
-            inputs.append(shared.prefix(self.write + 1, self.columns))
+        inputs.append(shared.number(self._place.write))
+        if phase == "fixed" and self._mask is None:
+            inputs.append(shared.prefix(self._place.write + 1, self._place.columns))
+        elif self._mask is not None:
+            inputs.append(_widened(self._mask, self._place.columns))
         return inputs
 
     @clause("DEC-1", "DEC-3", "DEC-4", "DEC-8")
@@ -155,29 +200,37 @@ class DecodeStep:
         Raises:
             ConfigError: if the outputs are of another number, or the cache was changed or the step committed before.
         """
-        planes, slot = self._planes, self.decode_slot
-        if planes is None or planes_of(self._cache) is not self._before:
+        planes, slot, cache = self._planes, self.decode_slot, self._cache
+        if planes is None or cache.planes is not self._before:
             raise ConfigError("a commit of a decode", "it was committed, or the cache changed since", "DEC-1")
         if len(outputs) != slot.planes:
             raise ConfigError(f"a commit of {len(outputs)} planes", f"{slot.planes} are needed", "DEC-3")
-        arrays = list(outputs)
+        roots: list[mx.array] = []
         if slot.phase == "concat":
-            arrays = [_written(old, new, self.write) for old, new in zip(arrays_of(planes), arrays, strict=True)]
-        held = like(planes, arrays)
+            roots = [_written(old, new, self.write) for old, new in zip(arrays_of(planes), outputs, strict=True)]
+        held = like(planes, roots or outputs)
         self._planes = self._before = None
-        _hold(self._cache, _of_its_own(self._then) if slot.phase == "fixed" else self._then, held)
-        return arrays if slot.phase == "concat" else []
+        content, then = self._content, self._then
+        if isinstance(cache, RowGroup):
+            assert isinstance(content, GroupContent)  # noqa: S101  # what it was prepared from
+            assert isinstance(then, GroupGeometry)  # noqa: S101  # as above
+            cache.hold(attrs.evolve(content, planes=held, geometry=then))
+        else:
+            assert isinstance(then, Geometry)  # noqa: S101  # as above
+            cache.hold_step(held, then)
+        return roots
 
 
 @attrs.frozen(eq=False)
 class _Parts:
-    """What a decode starts from: where its new column goes, the planes before it, and what holds afterwards."""
+    """What a decode starts from: the planes, and what holds afterwards besides them."""
 
-    move: Plan
+    place: Geometry
     planes: Planes
     layout: Layout
     mask: Mask
-    then: Content | GroupContent
+    then: Geometry | GroupGeometry
+    content: GroupContent | None
 
 
 @clause("DEC-1", "DEC-4", "DEC-5", "DEC-6", "DEC-7", "DEC-10")
@@ -194,72 +247,49 @@ def prepare_decode_step(cache: Target, *, whole: bool = False, clean: bool = Fal
     """
     if cache.in_round:
         raise RoundError("a compiled decode in a round", "decode, or end the round first", "DEC-6")
-    before = planes_of(cache)
-    parts = _rows_parts(cache) if isinstance(cache, RowGroup) else _serial_parts(cache)
-    phase = decode_phase(cache)
-    chosen: DecodePhase = "fixed" if whole and phase == "concat" else phase
-    move = parts.move
-    write = _written_column(move)
-    columns = place_in(parts.then).columns
-    if chosen == "fixed" and not clean and move.write is not None and write + 1 < columns:
-        move = Plan(move.then, front=(columns_index(0, write),), spare=columns - write - 1)
+    before = cache.planes
+    if isinstance(cache, RowGroup):
+        cache.content.geometry.refuse_padding("a compiled decode")
+    if before is None:
+        raise ConfigError(f"a compiled decode of {cache!r}", "it is empty: append first", "DEC-5")
+    parts = _rows_parts(cache) if isinstance(cache, RowGroup) else _serial_parts(cache, before)
+    at = _placed(parts.place, whole)
+    move = at.move if clean or at.cleared is None else at.cleared
     planes = parts.planes if move.write is not None else _laid_out(parts.planes, move)
-    mask = parts.mask.array if isinstance(parts.mask, Lease) else None
-    slot = _slot(planes, chosen, masked=chosen == "fixed" or mask is not None)
-    return DecodeStep(slot, parts.layout, write, columns, cache, before, planes, mask, parts.then)
+    return DecodeStep(cache, at, parts, planes, before)
 
 
-def planes_of(cache: Target) -> Planes | None:
-    """Return the planes that a cache or a group holds now."""
-    return cache.content.planes
-
-
-def _serial_parts(cache: Cache) -> _Parts:
-    content = cache.content
-    if content.planes is None or content.layout is None:
-        raise ConfigError("a compiled decode of an empty cache", "append first", "DEC-5")
-    move = decode_plan(content.geometry)
-    mask = decode_mask(content.geometry, None, as_array=False)
-    return _Parts(move, content.planes, content.layout, mask, attrs.evolve(content, geometry=move.then))
+def _serial_parts(cache: Cache, planes: Planes) -> _Parts:
+    place, layout = cache.place, cache.layout
+    assert layout is not None  # noqa: S101  # what holds planes knows their shape
+    return _Parts(place, planes, layout, None, decode_plan(place).then, None)
 
 
 def _rows_parts(group: RowGroup) -> _Parts:
-    geometry = group.content.geometry
-    geometry.refuse_padding("a compiled decode")
-    if group.content.planes is None:
-        raise ConfigError("a compiled decode of an empty group", "append first", "DEC-5")
     content = settled_for_append(group.content, 1)
-    planes, layout = content.planes, content.layout
+    geometry, planes, layout = content.geometry, content.planes, content.layout
     assert planes is not None  # noqa: S101  # settling only converts
     assert layout is not None  # noqa: S101  # what holds planes knows their shape
     if isinstance(planes, MixedPlanes):
         raise ConfigError("a compiled decode of rows that are stored in two ways", "decode them as they are", "DEC-10")
-    plan = decode_plan(geometry)
     mask = group_decode_mask(geometry, None, as_array=False)
-    return _Parts(plan.move, planes, layout, mask, attrs.evolve(content, geometry=plan.then))
+    return _Parts(geometry.place, planes, layout, mask, decode_plan(geometry).then, content)
 
 
-def place_in(content: Content | GroupContent) -> Geometry:
-    """Return where the columns stand, of a group those that all its rows share."""
-    return content.geometry.place if isinstance(content, GroupContent) else content.geometry
+@lru_cache(maxsize=REMEMBERED)
+def _dense_slot(phase: DecodePhase, masked: bool) -> DecodeSlot:
+    return DecodeSlot(phase, "dense", masked=masked)
 
 
-def place_of(cache: Target) -> Geometry:
-    """Return where the columns of a cache or a group stand."""
-    return place_in(cache.content)
-
-
-def _written_column(move: Plan) -> int:
-    if move.write is not None:
-        return move.write[2].start
-    return sum(index[2].stop - index[2].start for index in move.front)
+@lru_cache(maxsize=REMEMBERED)
+def _affine_slot(codec: Codec, phase: DecodePhase, masked: bool) -> DecodeSlot:
+    return DecodeSlot(phase, "affine", codec.bits, codec.value_bits, codec.group, masked)
 
 
 def _slot(planes: Planes, phase: DecodePhase, *, masked: bool) -> DecodeSlot:
     if isinstance(planes, AffinePlanes):
-        codec = planes.store.codec
-        return DecodeSlot(phase, "affine", codec.bits, codec.value_bits, codec.group, masked)
-    return DecodeSlot(phase, "dense", masked=masked)
+        return _affine_slot(planes.store.codec, phase, masked)
+    return _dense_slot(phase, masked)
 
 
 def arrays_of(planes: Planes) -> list[mx.array]:
@@ -297,22 +327,3 @@ def _widened(mask: mx.array, columns: int) -> mx.array:
     """Hide the columns behind a mask of rows ``[B, 1, 1, width]``."""
     spare = columns - mask.shape[-1]
     return mx.concatenate([mask, mx.zeros((*mask.shape[:-1], spare), mx.bool_)], -1) if spare else mask
-
-
-def _of_its_own(then: Content | GroupContent) -> Content | GroupContent:
-    """Give a content a geometry object that no plan has, by which a later step knows that nobody came in between."""
-    if isinstance(then, GroupContent):
-        geometry = then.geometry
-        return attrs.evolve(then, geometry=attrs.evolve(geometry, place=attrs.evolve(geometry.place)))
-    return attrs.evolve(then, geometry=attrs.evolve(then.geometry))
-
-
-def _hold(cache: Target, then: Content | GroupContent, planes: Planes) -> None:
-    """Hold what a step gave; a cache that is due is converted then."""
-    if isinstance(cache, RowGroup):
-        assert isinstance(then, GroupContent)  # noqa: S101  # what it was prepared from
-        cache.hold(attrs.evolve(then, planes=planes))
-        return
-    assert isinstance(then, Content)  # noqa: S101  # as above
-    cache.hold(attrs.evolve(then, planes=planes))
-    cache.settle()
