@@ -191,6 +191,21 @@ class DecodeStep:
             inputs.append(_widened(self._mask, self._place.columns))
         return inputs
 
+    def planes_of(self, outputs: Sequence[mx.array]) -> Planes:
+        """Return updated planes as what the cache stores; ``ring`` and ``fixed`` only.
+
+        Raises:
+            ConfigError: if the step was committed.
+        """
+        if self._planes is None:
+            raise ConfigError("planes of a step that was committed", "prepare another", "DEC-1")
+        return like(self._planes, outputs)
+
+    def fetched(self, planes: Planes) -> Planes:
+        """Return the columns of updated planes that a read of this decode is owed."""
+        fetch = self._place.move.fetch
+        return planes if fetch is None else planes.first(fetch[2].stop)
+
     @clause("DEC-1", "DEC-3", "DEC-4", "DEC-8")
     def commit_decode_step(self, outputs: Sequence[mx.array]) -> list[mx.array]:
         """Take over the planes that the graph gave back: from here on the cache has decoded.

@@ -31,6 +31,21 @@ class LayerPlan:
     takes_codes: bool
 
 
+@clause("DEC-3")
+def stored(slot: DecodeSlot, codec: Codec | None, keys: mx.array, values: mx.array) -> list[mx.array]:
+    """Return the planes of one new column, as the cache stores it."""
+    if codec is None or slot.storage == "dense":
+        return [keys, values]
+    return [*codec.encode_keys(keys), *codec.encode_values(values)]
+
+
+@clause("DEC-2", "DEC-4")
+def updated(inputs: list[mx.array], new: list[mx.array]) -> list[mx.array]:
+    """Write one column into the planes that ``inputs`` begin with, at the index that comes next."""
+    at = inputs[len(new)]
+    return [mx.slice_update(old, column, at, AXES) for old, column in zip(inputs, new, strict=False)]
+
+
 class TracedLayer:
     """One layer of a traced decode; asked once for what its queries attend over."""
 
@@ -46,11 +61,6 @@ class TracedLayer:
         if slot.storage == "affine" and plan.takes_codes:
             self.bits, self.group_size = slot.bits, slot.group
 
-    @property
-    def fetched(self) -> list[mx.array]:
-        """Return the planes that the queries attend over, after the update."""
-        return self._fetched
-
     @clause("DEC-2", "DEC-3", "DEC-4")
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
         """Append keys and values ``[B, H, 1, D]`` and return what the queries of this step attend over.
@@ -64,15 +74,12 @@ class TracedLayer:
             raise ConfigError("a second append in one traced step", "a compiled decode appends once", "DEC-1")
         if not plan.layout.fits_decode(keys, values):
             raise ShapeError(f"a compiled decode of keys {keys.shape}", f"it holds {plan.layout.describe()}", "ERR-2")
-        new = [keys, values]
-        if plan.codec is not None and plan.slot.storage == "affine":
-            new = [*plan.codec.encode_keys(keys), *plan.codec.encode_values(values)]
+        new = stored(plan.slot, plan.codec, keys, values)
         if self._write is None:
             self.outputs = new
             self._fetched = [mx.concatenate(list(pair), 2) for pair in zip(self._planes, new, strict=True)]
         else:
-            pairs = zip(self._planes, new, strict=True)
-            self._fetched = self.outputs = [mx.slice_update(old, column, self._write, AXES) for old, column in pairs]
+            self._fetched = self.outputs = updated([*self._planes, self._write], new)
         self._last = self._handed()
         return self._last
 
