@@ -144,3 +144,86 @@ def test_what_is_not_observed_is_told_and_not_broken(claim: str) -> None:
         assert unkept(written, steps) == []
         assert [u.claimed for u in unobserved(written, steps)] == [claim]
         assert unobserved(written, walk(written, ReferenceAdapter())) == []
+
+
+WAITING = "ring_rows window=4 ; window 2 ; prepare lengths=0,1 right=1,0 ; window 1"
+"""Row 0 holds t1,t2 and gets no token in the last append, row 1 holds t3,t4 and gets t6."""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "row 0 offset 2 and row 1 offset 3",
+        "row 1 sees t3,t4,t6 and row 1 order t3,t4,t6",
+        "sees t3,t4,t6",
+        "row 0 fetches t1,t2,_ and row 1 fetches t3,t4,t6",
+        "row 0 holds t1,t2,_ and row 1 size 3",
+        "row 0 mask causal and row 0 form dense and row 0 storage dense",
+        "row 1 floor 0 and row 0 max_append unbounded",
+        "rows 2 and columns 3 and write_index 3 and can_trim none",
+    ],
+)
+def test_claims_about_rows_are_kept(claim: str) -> None:
+    assert claims_not_kept(f"{WAITING} -> {claim}") == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "seen"),
+    [
+        ("offset 3", "row 0: 2"),
+        ("row 1 sees t3,t6", "row 1: t3..t4,t6"),
+        ("sees t1..t2", "row 1: t3..t4,t6"),
+        ("row 0 sees t9", "row 0 got no token: it has no query"),
+        ("row 0 sees nothing", "row 0 got no token: it has no query"),
+        ("row 0 order t1..t2", "row 0 got no token: it has no query"),
+        ("row 1 holds t3..t4", "row 1: t3..t4,t6"),
+        ("row 1 max_append 1", "row 1: unbounded"),
+        ("row 2 offset 2", "there is no row 2"),
+    ],
+)
+def test_a_wrong_claim_about_rows_is_not_kept(claim: str, seen: str) -> None:
+    found = claims_not_kept(f"{WAITING} -> {claim}")
+    assert [(u.claimed, u.seen) for u in found] == [(claim, seen)]
+
+
+@pytest.mark.parametrize(
+    "claim", ["can_trim none", "columns 3", "write_index 3", "nbytes 3072", "bytes_per_token 512", "identity ring_rows"]
+)
+def test_what_the_rows_share_is_claimed_of_the_group(claim: str) -> None:
+    what = claim.split(maxsplit=1)[0]
+    found = claims_not_kept(f"{WAITING} -> row 0 {claim}")
+    assert [u.seen for u in found] == [f"{what} is the group's: claim it without row 0"]
+
+
+@pytest.mark.parametrize("claim", ["sees t5", "order t6", "sees nothing"])
+def test_where_no_row_got_a_token_nothing_is_seen(claim: str) -> None:
+    text = "full_rows ; prepare lengths=0,0 right=1,1 ; window 1 -> "
+    assert [u.seen for u in claims_not_kept(text + claim)] == ["row 0 got no token: it has no query"]
+
+
+def test_rows_that_are_not_there_keep_no_claim() -> None:
+    assert [u.seen for u in claims_not_kept("full_rows rows=0 -> offset 0")] == ["there is no row"]
+    assert [u.seen for u in claims_not_kept("full_rows rows=0 -> row 0 offset 0")] == ["there is no row 0"]
+    found = claims_not_kept("full_rows rows=0 ; decode -> sees t1")
+    assert [u.seen.split()[0] for u in found] == ["refused"]
+
+
+def test_a_later_look_at_a_read_has_the_rows_of_its_group() -> None:
+    text = "full_rows ; window 2 as r ; decode ; attend r -> "
+    assert claims_not_kept(f"{text} row 0 sees t1 | t1,t2 and row 1 sees t3 | t3,t4") == []
+    assert [u.seen for u in claims_not_kept(f"{text} sees t1,t2")] == ["row 1: t3..t4"]
+
+
+class NoRows(ReferenceAdapter):
+    """Shows groups, and nothing of their rows."""
+
+    def show_rows(self, group: object) -> list[StateView]:
+        return []
+
+
+@pytest.mark.parametrize("claim", ["row 0 offset 2", "offset 2"])
+def test_rows_that_are_not_shown_leave_a_claim_open(claim: str) -> None:
+    written = parse(f"full_rows -> {claim}")
+    steps = walk(written, NoRows())
+    assert unkept(written, steps) == []
+    assert [u.claimed for u in unobserved(written, steps)] == [claim]

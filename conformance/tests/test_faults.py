@@ -165,7 +165,7 @@ def test_no_other_file_is_a_file_of_the_corpus(tmp_path: Path) -> None:
 
 def test_drawn_traces_are_sound_and_hold_on_the_reference() -> None:
     verbs: set[str] = set()
-    for name, trace in draw_many(3, 60):
+    for name, trace in draw_many(3, 120):
         assert is_sound(trace), name
         assert reference_fails(trace, CLAUSES) == "", name
         verbs |= {call.verb for call in trace.calls}
@@ -201,7 +201,12 @@ def grow(a: int | None, b: int = 0) -> int:
     if total <= STEP and not b:
         raise ValueError(f"{total} < 1", 7)
     kept(a, b)
+    assert total > 1
     return min(total, 9)
+
+
+def pairs(a: int) -> list[int]:
+    return [one for one, _ in zip(range(a), range(a), strict=True)]
 
 
 def words(a: int) -> str:

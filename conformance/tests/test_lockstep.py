@@ -315,31 +315,31 @@ def test_a_bit_of_difference_counts_but_is_no_divergence_on_random_data():
 class Littered(Cache):
     """Leaves 3.0 in the spare columns that it allocates, which nobody sees (chapter 0)."""
 
-    def settle(self, keys: Any, values: Any) -> None:
+    def settle(self) -> None:
         if self.planes is not None and self.codec is None and self.offset == 1:
             self.planes = self.planes.each(np.copy)
             for plane in (self.planes.keys, self.planes.values):
                 plane[:, :, self.write_index :] = 0x4040
-        super().settle(keys, values)
+        super().settle()
 
 
 class Swept(Littered):
     """Littered as well, and converts the spare columns as if zeros had stood in them."""
 
-    def settle(self, keys: Any, values: Any) -> None:
+    def settle(self) -> None:
         if self.planes is not None and self.due_at(self.offset) and self.codec is None:
             self.planes = self.planes.each(np.copy)
             for plane in (self.planes.keys, self.planes.values):
                 plane[:, :, self.write_index :] = 0
-        super().settle(keys, values)
+        super().settle()
 
 
 class Emptied(Cache):
     """Leaves words, scales and biases of 0 in the spare columns when it converts."""
 
-    def settle(self, keys: Any, values: Any) -> None:
+    def settle(self) -> None:
         before = self.codec
-        super().settle(keys, values)
+        super().settle()
         if self.planes is not None and self.codec is not before and self.layer.start is not None:
             self.planes = self.planes.each(np.copy)
             for plane in (self.planes.keys, self.planes.values):

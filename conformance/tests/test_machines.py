@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 from attrs import fields
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
 
 from kvlaw.conformance.adapter import AdapterSubject
-from kvlaw.conformance.check import EFFORTS, counted
+from kvlaw.conformance.check import EFFORTS, counted, machines
 from kvlaw.conformance.failures import ConformanceFailure
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine, arguments, lengths
+from kvlaw.conformance.machines.padding import Padded, padded
 from kvlaw.conformance.machines.protocol import ProtocolMachine
+from kvlaw.conformance.machines.rows_contract import RowsContractMachine
+from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
 from kvlaw.conformance.session import Session
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.oracle import Profile
@@ -19,7 +24,8 @@ from kvlaw.spec.config import KINDS, Config, Kind
 from kvlaw.spec.text_form import write
 from kvlaw.spec.trace import Trace
 
-MACHINES: tuple[type[LockstepMachine], ...] = (ProtocolMachine, ContractMachine)
+ROW_MACHINES: tuple[type[LockstepMachine], ...] = (RowsProtocolMachine, RowsContractMachine)
+MACHINES: tuple[type[LockstepMachine], ...] = (ProtocolMachine, ContractMachine, *ROW_MACHINES)
 PROFILES: tuple[Profile, ...] = ("core", "layout")
 Played = dict[tuple[Kind, Profile], Session]
 IDLE = {"open", "rest"}
@@ -28,7 +34,8 @@ IDLE = {"open", "rest"}
 
 def rules_of(machine: type[LockstepMachine]) -> set[str]:
     """List the rules of a machine by asking Hypothesis."""
-    rules = bind(machine, session("full", "layout"), "full", {})().rules
+    kind: Kind = "full_rows" if machine in ROW_MACHINES else "full"
+    rules = bind(machine, session(kind, "layout"), kind, {})().rules
     return {rule.function.__name__ for rule in rules} - IDLE
 
 
@@ -41,20 +48,14 @@ VERBS: set[str] = set()
 """The verbs of all calls that the fixture below has made."""
 
 
-class Telling(LockstepMachine):
-    """Remembers which calls it made."""
+def telling(machine: type[LockstepMachine]) -> type[LockstepMachine]:
+    """Make a machine that remembers which calls it made."""
 
-    def teardown(self) -> None:
+    def teardown(self: LockstepMachine) -> None:
         VERBS.update(call.verb for call in self.calls)
-        super().teardown()
+        machine.teardown(self)
 
-
-class TellingProtocol(Telling, ProtocolMachine):
-    pass
-
-
-class TellingContract(Telling, ContractMachine):
-    pass
+    return type(machine.__name__, (machine,), {"teardown": teardown})
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +66,8 @@ def played() -> Played:
         for profile in PROFILES:
             found[kind, profile] = one = session(kind, profile)
             part = 1 if profile == "layout" else 4
-            play(bind(TellingProtocol, one, kind, {}), effort.protocol // part, effort.steps, 0)
-            play(bind(TellingContract, one, kind, {}), effort.contract // part, effort.steps, 0)
+            for machine, examples, steps in machines(kind, effort):
+                play(bind(telling(machine), one, kind, {}), examples // part, steps, 0)
     return found
 
 
@@ -79,8 +80,8 @@ def test_the_reference_never_diverges(played: Played):
 
 def test_every_rule_fires(played: Played):
     fired = {name for one in played.values() for name, times in one.rules.items() if times >= 5}
-    wanted = {f"Telling{m.__name__.removesuffix('Machine')}.{rule}" for m in MACHINES for rule in rules_of(m)}
-    assert len(wanted) > 15
+    wanted = {f"{m.__name__}.{rule}" for m in MACHINES for rule in rules_of(m)}
+    assert len(wanted) > 50
     assert wanted - fired == set()
 
 
@@ -95,7 +96,11 @@ def test_every_call_of_the_language_is_made(played: Played):
 
 
 def test_core_asks_nothing_that_only_our_design_refuses(played: Played):
-    layout_only = {"TellingContract.odd_argument"}
+    layout_only = {
+        "ContractMachine.odd_argument",
+        "RowsContractMachine.odd_argument",
+        "RowsContractMachine.pad_wrongly",
+    }
     for (_, profile), one in played.items():
         if profile == "core":
             assert not layout_only & set(one.rules)
@@ -135,7 +140,7 @@ def test_configurations_differ_in_every_field_that_matters():
         play(bind(Recorder, session("ring", "layout"), "ring", {}), 60, 2, len(Recorder.told))
     configs = [trace.config for trace in Recorder.told]
     for attribute in fields(Config):
-        if attribute.name not in ("kind", "seed"):
+        if attribute.name not in ("kind", "seed", "rows"):
             assert len({getattr(c, attribute.name) for c in configs}) > 1, attribute.name
     assert any(c.problem for c in configs)
 
@@ -163,19 +168,22 @@ def test_in_record_mode_a_divergence_ends_the_trace_and_the_others_go_on():
 
 
 class Lacks(ReferenceAdapter):
-    """Can append and show its fetch, and nothing else."""
+    """Can append and show its fetch, and nothing else; that it keeps rows is what a group is."""
 
-    capabilities = frozenset()
+    capabilities = frozenset({"rows"})
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("trim", "clone", "reset", "state", "mask", "fetch_dense", "trim_layers", "can_trim_layers"):
+        serial = ("trim", "clone", "reset", "state", "mask", "fetch_dense", "trim_layers", "can_trim_layers")
+        rows = ("merge", "extract", "hand_back", "filter", "prepare", "finalize", "begin_prefill", "commit_prefill")
+        if name in (*serial, *rows):
             raise AssertionError(f"{name} was asked of a cache that lacks it")
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cache_is_asked_nothing_that_it_lacks(machine: type[LockstepMachine], kind: Kind):
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_cache_is_asked_nothing_that_it_lacks(number: int, kind: Kind):
+    machine = machines(kind, EFFORTS["ci"])[number][0]
     one = session(kind, "core", Lacks)
     play(bind(machine, one, kind, {}), 25, 10, 0)
     assert (one.failures, dict(one.errors)) == ({}, {})
@@ -194,3 +202,65 @@ def test_window_arguments_stand_around_the_window():
     assert set(arguments(4, narrow=False)) == {None, 4, 5}
     assert set(arguments(1, narrow=True)) == {None, 1, 2}
     assert set(arguments(None, narrow=True)) == {None, 1, 2, 3, 8}
+
+
+def test_groups_are_of_no_and_of_several_rows_and_have_one_sequence_in_a_row():
+    Recorder.told = []
+    play(bind(RowsRecorder, session("ring_rows", "core"), "ring_rows", {}), 60, 1, 0)
+    configs = [trace.config for trace in Recorder.told]
+    assert {config.row_count for config in configs} == {0, 1, 2, 3, 4}
+    assert {config.batch for config in configs} == {1}
+    assert len({config.window for config in configs}) > 3
+
+
+class RowsRecorder(RowsContractMachine):
+    """Keeps every trace of groups that it plays."""
+
+    def teardown(self) -> None:
+        Recorder.told.append(Trace(self.config, tuple(self.calls)))
+        super().teardown()
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.data(), st.integers(1, 4), st.sampled_from((None, 1, 4)), st.booleans())
+def test_a_padded_prefill_adds_up(data: st.DataObject, count: int, window: int | None, left: bool):
+    plan = data.draw(padded(count, window, left=left))
+    total = sum(plan.chunks)
+    assert min(plan.chunks) >= 1
+    parts = zip(plan.left, plan.prompts, plan.right, strict=True)
+    assert {sum(part) for part in parts} == {total}
+    assert min(*plan.left, *plan.prompts, *plan.right) >= 0
+    assert left or not any(plan.left)
+
+
+def test_padded_prefills_are_of_every_shape():
+    seen: list[Padded] = []
+
+    @settings(max_examples=400, deadline=None, database=None, phases=[Phase.generate])
+    @seed(0)
+    @given(padded(3, 4, left=True))
+    def collect(plan: Padded) -> None:
+        seen.append(plan)
+
+    collect()
+    assert {0, 1, 3, 4, 5, 9} <= {prompt for plan in seen for prompt in plan.prompts}
+    shapes = {
+        "left": [p for p in seen if any(p.left) and not any(p.right)],
+        "right": [p for p in seen if any(p.right) and not any(p.left)],
+        "both": [p for p in seen if any(p.right) and any(p.left)],
+        "none": [p for p in seen if not any((*p.left, *p.right))],
+        "a last chunk that is padding for every row": [p for p in seen if max(p.lengths) < sum(p.chunks[:-1])],
+        "a first chunk that is": [p for p in seen if min(p.left) >= p.chunks[0]],
+        "chunks of one": [p for p in seen if set(p.chunks) == {1} and len(p.chunks) > 2],
+        "one chunk": [p for p in seen if len(p.chunks) == 1],
+        "chunks below and above the window": [p for p in seen if 1 in p.chunks and max(p.chunks) > 4],
+    }
+    assert [shape for shape, plans in shapes.items() if not plans] == []
+
+
+def test_rows_of_a_prefill_are_done_when_their_prompt_is():
+    plan = Padded(prompts=(3, 0, 2), left=(0, 1, 2), right=(2, 4, 1), chunks=(2, 3))
+    assert plan.lengths == (3, 1, 4)
+    assert (plan.done(0), plan.done(1), plan.done(3), plan.done(4)) == ((), (1,), (0, 1), (0, 1, 2))
+    kept = plan.kept((2, 0))
+    assert (kept.prompts, kept.left, kept.right, kept.chunks) == ((2, 3), (2, 0), (1, 2), (2, 3))

@@ -1,11 +1,16 @@
 """Shortening: known minima are reached, a passing trace is never returned, unsound traces are never asked."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
+from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.conformance.minimise import is_sound, minimise
-from kvlaw.spec.calls import AppendDecode, Trim
+from kvlaw.conformance.minimise_rows import fewer_rows
+from kvlaw.conformance.subjects.targets import open_target
+from kvlaw.reference.oracle import UnknownObjectError
+from kvlaw.spec.calls import AppendDecode, Clone, Filter, Merge, OpenList, Prepare, RollBack, Trim
 from kvlaw.spec.text_form import parse, write
 from kvlaw.spec.trace import Trace
 
@@ -192,3 +197,177 @@ def test_odd_counts_become_small_ones():
     assert write(minimise(trace("full ; trim -7"), lambda t: "trim -" in write(t)).trace) == "full ; trim -1"
     assert write(minimise(trace("full ; trim 1.5"), lambda t: "1.5" in write(t)).trace) == "full ; trim 1.5"
     assert write(minimise(trace("full ; dense 4"), lambda t: positions(t) >= 2).trace) == "full ; window 2"
+
+
+# Groups of rows.
+
+GROUPED = (
+    "ring_rows window=6 rows=3 ; prepare left=1,0,2 lengths=4,4,4 right=1,3,0 ; window 4 ; filter 2,0 ; window 3 ; "
+    "finalize ; extract 1 as e1 ; decode on e1 ; cache as s1 ; window 4 on s1 ; merge c0 s1 e1 as g1 ; "
+    "begin_prefill on g1 ; "
+    "commit_prefill 0,3 on g1 ; decode on g1 ; hand_back 2 as h1 on g1"
+)
+
+
+def verbs(candidate: Trace) -> set[str]:
+    return {call.verb for call in candidate.calls}
+
+
+OF_GROUPS: dict[str, tuple[Callable[[Trace], bool], str]] = {
+    "anything": (lambda t: True, "ring_rows window=1 rows=0"),
+    "a row": (lambda t: t.config.row_count >= 1, "ring_rows window=1 rows=1"),
+    "two rows": (lambda t: t.config.row_count >= 2, "ring_rows window=1 rows=2"),
+    "a merge": (lambda t: "merge" in verbs(t), "ring_rows window=1 rows=0 ; merge c0 as g1"),
+    "a row that joins": (
+        lambda t: any(isinstance(c, Merge) and len(c.sources) > 1 for c in t.calls),
+        "ring_rows window=1 rows=0 ; merge c0 c0 as g1",
+    ),
+    "a call on the merged group": (
+        lambda t: any(c.on == "g1" and isinstance(c, AppendDecode) for c in t.calls),
+        "ring_rows window=1 rows=0 ; merge c0 as g1 ; decode on g1",
+    ),
+    "right padding": (
+        lambda t: any(isinstance(c, Prepare) and any(c.right or ()) for c in t.calls),
+        "ring_rows window=1 rows=1 ; prepare right=1",
+    ),
+    "left padding of the last row but one": (
+        lambda t: any(isinstance(c, Prepare) and c.left and len(c.left) > 1 and c.left[-2] > 0 for c in t.calls),
+        "ring_rows window=1 rows=2 ; prepare left=1,0",
+    ),
+    "a filter that turns rows round": (
+        lambda t: any(isinstance(c, Filter) and list(c.rows) != sorted(c.rows) for c in t.calls),
+        "ring_rows window=1 rows=2 ; filter 1,0",
+    ),
+    "a cache made of a row": (
+        lambda t: bool(verbs(t) & {"extract", "hand_back"}),
+        "ring_rows window=1 rows=1 ; extract 0 as e1",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OF_GROUPS)
+def test_known_minima_of_groups_are_reached(what: str):
+    fails, shortest = OF_GROUPS[what]
+    found = minimise(trace(GROUPED), fails, 3000)
+    assert fails(found.trace)
+    assert write(found.trace) == write(trace(shortest))
+    assert found.complete
+
+
+def test_every_candidate_of_a_group_is_sound_and_can_be_played():
+    asked = 0
+
+    def fails(candidate: Trace) -> bool:
+        nonlocal asked
+        asked += 1
+        assert is_sound(candidate)
+        with suppress(UnknownObjectError):  # what a refused call would have made
+            Lockstep(open_target("builtin:oracle"), "layout", frozenset()).run(candidate)
+        return len(candidate.calls) > 9
+
+    minimise(trace(GROUPED), fails)
+    assert asked > 20
+
+
+def test_a_row_is_dropped_wherever_it_is_named():
+    start = trace(
+        "full_rows rows=3 ; prepare left=1,2,3 ; filter 2,0,1 ; commit_prefill 0,2 ; extract 2 as e1 ; extract 0 as e2"
+    )
+    assert [write(t) for t in fewer_rows(start, frozenset())] == [
+        "full_rows rows=2 ; prepare left=2,3 ; filter 1,0 ; commit_prefill 0,1 ; extract 1 as e1 ; extract 0 as e2",
+        "full_rows rows=2 ; prepare left=1,3 ; filter 1,0 ; commit_prefill 0 ; extract 0 as e2",
+        "full_rows rows=2 ; prepare left=1,2 ; filter 0,1 ; commit_prefill 1 ; extract 1 as e1",
+    ]
+
+
+def test_a_source_is_dropped_with_its_rows():
+    start = trace("full_rows rows=1 ; cache as s1 ; merge s1 c0 as g1 ; filter 1,0 on g1 ; extract 0 as e1 on g1")
+    wanted = (
+        "full_rows rows=1 ; cache as s1 ; merge c0 as g1 ; filter 0 on g1 ; extract 0 as e1 on g1",
+        "full_rows rows=1 ; cache as s1 ; merge s1 as g1 ; filter 0 on g1",
+    )
+    assert list(fewer_rows(start, frozenset({"rows"}))) == [trace(text) for text in wanted]
+
+
+def test_rows_that_padding_makes_are_dropped_too():
+    start = trace("full_rows rows=0 ; prepare lengths=1,2 right=1,0 ; filter 1")
+    assert [write(t) for t in fewer_rows(start, frozenset())] == [
+        "full_rows rows=0 ; prepare lengths=2 right=0 ; filter 0",
+        "full_rows rows=0 ; prepare lengths=1 right=1 ; filter none",
+    ]
+
+
+def test_a_fixed_number_of_rows_stays():
+    found = minimise(trace(GROUPED), lambda t: True, fixed=frozenset({"rows"}))
+    assert found.trace.config.rows == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "sound"),
+    [
+        ("full_rows ; merge c0 c1 as g1", False),
+        ("full_rows ; drop c0 ; cache as s1 ; decode on s1", True),
+        ("full_rows ; merge c0 as g1 ; filter 0 on g1", True),
+        ("full_rows ; extract 0 as e1 ; filter 0 on e1", False),
+        ("full ; filter 0", False),
+        ("full ; merge c0 as g1 ; extract 0 as e1 on g1 ; decode on e1", True),
+        ("full_rows ; decode as r1 ; merge r1 as g1", False),
+        ("full_rows ; clone as c1 ; finalize on c1", True),
+    ],
+)
+def test_soundness_of_calls_on_groups(text: str, sound: bool):
+    assert is_sound(trace(text)) is sound
+
+
+ROUNDS = (
+    "ring window=8 sinks=2 ; window 12 ; begin_round ; window 7 ; decode ; clone as c1 ; roll_back 5 on c1 ; "
+    "roll_back 5 ; decode ; begin_round ; window 4 ; commit_round ; decode"
+)
+
+
+def rejects(candidate: Trace, least: int) -> bool:
+    """Tell whether a round of the first cache appends so much more than it keeps, and keeps something."""
+    appended = 0
+    for call in candidate.calls:
+        if call.verb == "begin_round" and call.on == "c0":
+            appended = 0
+        appended += call.appends if call.on == "c0" else 0
+        if isinstance(call, RollBack) and call.on == "c0" and call.keep[0] >= 1 and appended - call.keep[0] >= least:
+            return True
+    return False
+
+
+ROUND_CASES: dict[str, tuple[Callable[[Trace], bool], str]] = {
+    "four positions in c0": (lambda t: positions(t) >= 4, "ring window=1 ; window 4"),
+    "a roll back": (lambda t: "roll_back" in write(t), "ring window=1 ; roll_back 0"),
+    "two positions taken back, and one kept": (lambda t: rejects(t, 2), "ring window=1 ; window 3 ; roll_back 1"),
+}
+
+
+@pytest.mark.parametrize("what", ROUND_CASES)
+def test_rounds_are_shortened(what: str):
+    fails, shortest = ROUND_CASES[what]
+    found = minimise(trace(ROUNDS), fails)
+    assert write(found.trace) == write(trace(shortest))
+    assert found.complete
+
+
+def test_a_round_of_rows_loses_the_keep_of_a_row_that_goes():
+    start = trace("ring_rows window=4 rows=3 ; window 3 ; begin_round ; window 4 ; roll_back 1,0,3 ; decode")
+    found = minimise(start, lambda t: any(isinstance(c, RollBack) and len(set(c.keep)) > 1 for c in t.calls))
+    assert write(found.trace) == "ring_rows window=1 rows=2 ; roll_back 0,1"
+
+
+def rolls_back_a_list(candidate: Trace) -> bool:
+    """Tell whether a list, or a clone of one, is rolled back."""
+    lists = set[str]()
+    for call in candidate.calls:
+        if isinstance(call, OpenList) or (isinstance(call, Clone) and call.on in lists):
+            lists.add(call.as_)
+    return any(isinstance(call, RollBack) and call.on in lists for call in candidate.calls)
+
+
+def test_a_clone_is_taken_for_what_it_was_cloned_from():
+    start = trace("full ; list full as l ; clone as m on l ; begin_round on m ; window 3 on m ; roll_back 1 on m")
+    found = minimise(start, rolls_back_a_list)
+    assert write(found.trace) == "full ; list full as l ; roll_back 0 on l"

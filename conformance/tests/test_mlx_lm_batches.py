@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from kvlaw.conformance.check import applicable
+from kvlaw.conformance.check import Plan, applicable, check
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.subjects.targets import open_target, target_kinds
 from kvlaw.spec.clauses import load_clauses
@@ -19,7 +19,7 @@ GROWING, RING = "builtin:mlx_lm.BatchKVCache", "builtin:mlx_lm.BatchRotatingKVCa
 LIST = "builtin:mlx_lm.CacheList"
 SHOWN = frozenset(
     "attend mask as_array window_argument dense planes columns nbytes trim can_trim clone state "  # noqa: SIM905
-    "rows merge extract filter padding left_padding".split()
+    "rows merge extract filter padding left_padding rounds".split()
 )
 
 
@@ -161,6 +161,19 @@ def test_what_groups_of_mlx_lm_are_known_to_break(fault: str) -> None:
     steps = walk(target, text)
     assert steps[-1].divergences, steps[-1]
     assert charged(steps, text)[0] == clause
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        (RING, {"MASK-16": "B108", "PAD-5": "B39", "ROWS-7": "B22", "ROWS-14": "B42", "OWN-4": "B40"}),
+        (GROWING, {"ROWS-19": "B43", "PAD-5": "B37", "ROWS-14": "B42", "OWN-4": "B40"}),
+    ],
+)
+def test_a_check_finds_these_by_itself(target: str, found: dict[str, str]) -> None:
+    result = check(Plan(target, target_kinds(target), "core", "ci"), subject(target))
+    assert found.keys() <= {failed.clause.id for failed in result.failed}
 
 
 def test_the_hidden_token_is_named() -> None:

@@ -1,6 +1,6 @@
 """The lemmas: their registry, their truth on a grid of small integers, and the runner that asks CrossHair.
 
-`kvlaw prove` takes half a minute for all of them. Here every lemma and twin is evaluated on every small state instead,
+`kvlaw prove` takes a minute for all of them. Here every lemma and twin is evaluated on every small state instead,
 so that a wrong rule in `kvlaw.reference.index` fails `make test` too; CrossHair itself is tried on two lemmas.
 """
 
@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ import pytest
 from kvlaw.conformance.proofs import runner
 from kvlaw.conformance.proofs.lemmas import LEMMAS, MODULES
 from kvlaw.conformance.proofs.registry import REGISTERED, Claim, Lemma, parameters
+from kvlaw.conformance.proofs.rows import RowAsItLies, RowInOrder, is_kept, lies_well
 from kvlaw.conformance.proofs.runner import LemmaResult, ProverMissingError, run, tasks
 from kvlaw.reference.index import Full, Ring, is_valid
 from kvlaw.spec.clauses import load_clauses
 
-FAMILIES = {"POS", "GROW", "RING", "VIS", "MASK", "TRIM", "ERR", "PREC"}
+FAMILIES = {"POS", "GROW", "RING", "VIS", "MASK", "TRIM", "ERR", "PREC", "ROWS", "PAD"}
 BY_NAME = pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
 
 
@@ -41,15 +43,38 @@ RINGS = [
 FULLS = [
     Full(columns, offset) for columns in (0, 1, 3, 256, 512) for offset in (0, 1, 2, 3, 255, 256) if offset <= columns
 ]
+ROWS_IN_ORDER = [
+    row
+    for row in starmap(RowInOrder, itertools.product(range(1, 4), range(7), range(-2, 7), (None, *range(6))))
+    if is_kept(row)
+]
+ROWS_AS_THEY_LIE = [
+    *(
+        row
+        for row in starmap(RowAsItLies, itertools.product(range(1, 4), range(6), range(6), (False, True), range(-1, 6)))
+        if lies_well(row)
+    ),
+    *(RowAsItLies(600, columns, offset, False, offset) for offset, columns in ((0, 0), (256, 256), (512, 512))),
+]
 SMALL = range(-1, 6)
-GRID: dict[Any, Any] = {Ring: RINGS, Full: FULLS, int: SMALL, int | None: (None, 1, 2, 3, 5), bool: (False, True)}
+GRID: dict[Any, Any] = {
+    RowInOrder: ROWS_IN_ORDER,
+    RowAsItLies: ROWS_AS_THEY_LIE,
+    Ring: RINGS,
+    Full: FULLS,
+    int: SMALL,
+    int | None: (None, 1, 2, 3, 5),
+    bool: (False, True),
+}
 
 
 def grid(claim: Claim) -> Iterator[tuple[Any, ...]]:
     """Give every combination of small arguments that meets the preconditions."""
     kinds = parameters(claim.function)
     values = [GRID[kind] for kind in kinds.values()]
-    if Ring not in kinds.values():
+    if RowInOrder in kinds.values():
+        values = [range(4) if kind is int else GRID[kind] for kind in kinds.values()]
+    elif Ring not in kinds.values():
         values = [(*SMALL, 255, 256, 257) if kind is int else GRID[kind] for kind in kinds.values()]
     names = ", ".join(kinds)
     condition = " and ".join(f"({line})" for line in claim.preconditions)

@@ -182,7 +182,7 @@ def test_impossible_caches_of_ours_are_refused() -> None:
 
 
 LM = frozenset(
-    "attend mask as_array window_argument dense planes columns nbytes trim can_trim clone state lists".split()  # noqa: SIM905
+    "attend mask as_array window_argument dense planes columns nbytes trim can_trim clone state lists rounds".split()  # noqa: SIM905
 )
 
 

@@ -14,7 +14,7 @@ import pytest
 from attrs import frozen
 from mlx.utils import tree_map
 from mlx_lm.generate import BatchGenerator, PromptProcessingBatch, generate_step
-from mlx_lm.models import gemma2, gemma3_text, llama, qwen3
+from mlx_lm.models import gemma2, gemma3_text, gpt_oss, llama, qwen3
 from mlx_lm.models.cache import make_prompt_cache
 
 from kvlaw.mlx_impl import CacheError, FullCache, RingCache, bf16_first
@@ -39,6 +39,18 @@ QWEN = {"model_type": "qwen3", "max_position_embeddings": 512, "rope_theta": 1e4
 GEMMA = {"model_type": "gemma3_text", "sliding_window": WINDOW, "sliding_window_pattern": 2}
 GEMMA2 = {"model_type": "gemma2", "query_pre_attn_scalar": 32.0, "num_key_value_heads": 4}
 """mlx-lm's Gemma 2 takes no mask with an axis of rows where query heads share a key head."""
+GPT_OSS = {
+    "num_hidden_layers": 2,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "vocab_size": VOCABULARY,
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "head_dim": DIM,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "sliding_window": WINDOW,
+}
 
 MODELS: dict[str, Callable[[], Any]] = {
     "llama": lambda: llama.Model(llama.ModelArgs.from_dict(LLAMA)),
@@ -46,9 +58,11 @@ MODELS: dict[str, Callable[[], Any]] = {
     "qwen3": lambda: qwen3.Model(qwen3.ModelArgs.from_dict({**LLAMA, **QWEN})),
     "gemma3": lambda: gemma3_text.Model(gemma3_text.ModelArgs.from_dict({**LLAMA, **GEMMA})),
     "gemma2": lambda: gemma2.Model(gemma2.ModelArgs.from_dict({**LLAMA, **GEMMA2})),
+    "gpt-oss": lambda: gpt_oss.Model(gpt_oss.ModelArgs.from_dict(GPT_OSS)),
 }
-SLIDING_MODELS = {"sliding-llama", "gemma3"}
+SLIDING_MODELS = {"sliding-llama", "gemma3", "gpt-oss"}
 DTYPES = {"bf16": mx.bfloat16, "f32": mx.float32}
+"""MLX mixes experts (GPT-OSS) only in float32 on a CPU."""
 
 Made = list[tuple[int, np.ndarray]]
 """The tokens that a request got, each with its log-probabilities."""
@@ -149,8 +163,7 @@ def assert_close(ours: Made, theirs: Made, most: float) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in MODELS for d in DTYPES if (n, d) != ("gpt-oss", "bf16")])
 def test_dense_groups_equal_mlx_lms_batch_caches_bit_for_bit(name: str, dtype: str, schedule: str) -> None:
     model, requests = made(name, dtype), SCHEDULES[schedule]
     ours = batched(model, make_cache, requests)
@@ -197,7 +210,7 @@ QUANTIZED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("schedule", ["together", "one after another", "into long decodes"])
 @pytest.mark.parametrize("policy", QUANTIZED)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "gpt-oss"])
 def test_each_quantized_row_equals_itself_alone(name: str, policy: str, schedule: str) -> None:
     """Rows convert at different steps, so that groups hold half precision, both, and codes in turn.
 
@@ -296,6 +309,31 @@ def test_chunks_of_a_padded_prompt_may_end_with_one_position(name: str) -> None:
         assert batch.prompt_cache[0].offset.tolist() == [STEP + 1, 3]
         after.append(bits(model(mx.array([[5], [6]]), cache=batch.prompt_cache)))
     np.testing.assert_allclose(*after, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(SLIDING_MODELS))
+def test_a_row_that_joins_with_one_token_keeps_it(name: str) -> None:
+    """A ring that a chunk of one token turned, then a longer chunk: mlx-lm's mask hides the token there (B108).
+
+    Row 0 comes in chunks of 6, 6, 1, 6, 2 and 1, row 1 from the third step on in 1, 6, 1 and 1.
+    """
+    model = made(name, "f32")
+    segments = [[prompt(0, 13), prompt(1, 9)], [prompt(2, 1), prompt(3, 8)]]
+    generator = BatchGenerator(model, prefill_step_size=STEP, stream=mx.default_stream(mx.default_device()))
+    uids = generator.insert_segments(segments[:1], [9], caches=[make_cache(model)])
+    answers: dict[int, Made] = {}
+    for step in range(16):
+        if step == 2:
+            uids += generator.insert_segments(segments[1:], [9], caches=[make_cache(model)])
+        for response in generator.next()[1]:
+            answers.setdefault(response.uid, []).append((response.token, bits(response.logprobs)))
+    for uid, (first, last) in zip(uids, segments, strict=True):
+        caches = make_cache(model)
+        for piece in (first[:6], first[6:12], first[12:], last[:-1][:6], last[:-1][6:]):
+            if piece:
+                model(mx.array([piece]), cache=caches)
+        steps = generate_step(mx.array(last[-1:]), model, prompt_cache=caches, max_tokens=9)
+        assert_close(answers[uid], [(int(token), bits(logprobs)) for token, logprobs in steps], 1e-4)
 
 
 # -- the duck type ----------------------------------------------------------------------------------------------------

@@ -302,10 +302,14 @@ def test_a_boundary_of_rows_step_by_step() -> None:
 
 def test_a_sibling_that_only_gets_padding_does_not_convert() -> None:
     group = settling(start=2)
-    group.prepare(lengths=[3, 4], right=[1, 0])
+    group.prepare(lengths=[3, 6], right=[3, 0])
     group.append_window(*pair(1, 2, 3))
-    group.append_window(*pair(2, 2, 1))
-    assert flags(group) == [("dense", 0), ("affine", 3)]
+    for step in (1, 2):  # at its end, and beyond it
+        group.append_window(*pair(1 + step, 2, step))
+        assert flags(group) == [("dense", 0), ("affine", 3)]
+    group.finalize()
+    group.append_decode(*pair(4, 2, 1))
+    assert flags(group) == [("affine", 3), ("affine", 3)]
 
 
 def test_moments_at_which_rows_convert() -> None:
@@ -378,6 +382,11 @@ def test_raw_rows_join_a_group_that_says_when_they_convert() -> None:
     mixed = merge([half, settling(rows=0), codes])
     assert (mixed.storage, flags(mixed), mixed.offsets) == ("mixed", [("dense", 0), ("affine", 3)], (3, 4))
     assert mixed.identity == group.identity
+    twice = merge([mixed, mixed])
+    assert flags(twice) == [("dense", 0), ("affine", 3)] * 2
+    for b, source in enumerate([half, codes, half, codes]):
+        for found, expected in zip(flat(twice.extract(b).peek_stored()), flat(source.peek_stored()), strict=True):
+            np.testing.assert_array_equal(plain(found), plain(expected))
     with pytest.raises(RowError, match="ROWS-8"):
         merge([half, codes])
     assert merge([half, half]).storage == "dense"

@@ -385,6 +385,7 @@ class History:
         cache, expected = self.group.hand_back(b), alone.alone
         assert (cache.offset, cache.storage, cache.floor) == (expected.offset, expected.storage, expected.floor)
         assert (cache.identity, cache.max_append) == (expected.identity, expected.max_append)
+        assert self.group.max_append_of(b) == expected.max_append
         held = alone.held()
         assert cache.size == cache.columns == len(held)
         if held:

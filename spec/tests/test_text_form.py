@@ -40,6 +40,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "identity": st.sampled_from(["full", "ring(window=8,sinks=2)", "full(bits=4,group=64)"]),
     "storage": st.sampled_from(["dense", "affine"]),
     "form": st.sampled_from(["dense", "affine"]),
+    "round": st.sampled_from(["open", "none"]),
     "max_append": st.just("unbounded") | st.integers(0, 300),
     **{name: st.integers(0, 10_000) for name in NUMBERS},
 }
@@ -206,6 +207,8 @@ def test_claims_about_one_row_of_a_group() -> None:
         "full_rows rows=3 ; filter 2,0 ; filter none ; commit_prefill 0,1 ; extract 0 as e1 ; hand_back 1 as h1",
         "ring_rows window=4 ; prepare left=2,0 lengths=3,4 right=1,0 ; finalize ; begin_prefill ; end_prefill on c1",
         "full_rows ; cache as s1 ; cache ring window=5 as s2 ; merge c0 s1 s2 as g1 ; merge as g2",
+        "full_rows rows=2 ; begin_round ; roll_back 1,0 ; begin_round ; commit_round ; roll_back none",
+        "full ; clone as c1 ; begin_round on c1 ; roll_back -1 on c1 ; commit_round on c1",
     ],
 )
 def test_the_calls_of_a_group_are_written_as_they_are_read(text: str) -> None:
@@ -310,6 +313,9 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
         ("full ; decode -> row 0 offset 1", "'decode -> row 0 offset 1'", "there are no rows"),
         ("full_rows ; decode -> row 0 rows 1", "'decode -> row 0 rows 1'", "'rows 1' is no such claim"),
         ("full_rows ; filter 1,a", "'filter 1,a'", "rows is a list of integers such as 1,0, or none, not '1,a'"),
+        ("full ; roll_back", "'roll_back'", "keep is missing"),
+        ("full ; roll_back 1,x", "'roll_back 1,x'", "keep is a list of integers"),
+        ("full ; begin_round 2", "'begin_round 2'", "cannot read '2'"),
         ("full_rows ; prepare left=x", "'prepare left=x'", "left is a list of integers"),
         ("full_rows ; cache ring window=x as s", "'cache ring window=x as s'", "'x' is not an integer or null"),
         ("full ; dense 3 -> fetches", "'dense 3 -> fetches'", "cannot read the expectation 'fetches'"),

@@ -74,6 +74,9 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "begin_prefill": {},
     "commit_prefill": {"rows": rows},
     "end_prefill": {},
+    "begin_round": {},
+    "commit_round": {},
+    "roll_back": {"keep": rows},
     "list": {"layers": st.lists(layers, min_size=1, max_size=3).map(tuple), "as_": names},
 }
 any_call = st.one_of(*(st.builds(CALLS[verb], on=names, **given_) for verb, given_ in ARGUMENTS.items()))

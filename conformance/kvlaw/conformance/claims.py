@@ -1,6 +1,7 @@
 """Check the claims of a hand-written trace (``-> sees t1..t4``) against the steps of a run.
 
-Used for the examples of the specification and for ``kvlaw try``. A claim about something that was not observed is open.
+Used for the examples of the specification and for ``kvlaw try``. A claim about something that was not observed is open;
+one about what cannot be there (a row that a group lacks, a query of a row that got no token) is not kept.
 """
 
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ _OF_THE_WHOLE = (*OF_CALLS, "can_trim", "max_append")
 """Claims that a list of layers answers as a whole."""
 _OF_ROWS = (*OF_QUERIES, *OF_COLUMNS, "mask", "form", "offset", "size", "floor")
 """Claims that every row of a group must keep."""
+_SHARED = ("can_trim", "columns", "write_index", "nbytes", "bytes_per_token", "identity")
+"""Claims about what all rows of a group have in common: no row answers them."""
 _OPEN = ""
 """Nothing was seen by which a claim could be judged."""
 
@@ -64,10 +67,8 @@ def _judge(claim: Claim, step: Step) -> str | None:
         return _of_layer(claim, claim.layer, step)
     if claim.row is not None:
         return _of_row(claim, claim.row, step)
-    if step.record.group and claim.what in _OF_ROWS:
-        asked = [b for b, row in enumerate(step.record.rows) if claim.what not in OF_QUERIES or row.real != ()]
-        told = [_of_row(claim, number, step) for number in asked]
-        return next(filter(None, told), _OPEN if _OPEN in told else None) if told else _OPEN
+    if (step.record.group or step.record.rows) and claim.what in _OF_ROWS:
+        return _of_rows(claim, step)
     if step.layers and claim.what not in _OF_THE_WHOLE:
         told = [_of_layer(claim, number, step) for number in range(len(step.layers))]
         return next(filter(None, told), _OPEN if _OPEN in told else None)
@@ -77,21 +78,40 @@ def _judge(claim: Claim, step: Step) -> str | None:
 def _of_layer(claim: Claim, number: int, step: Step) -> str | None:
     """Judge a claim about one layer of a list, by what that layer showed."""
     if number >= len(step.layers):
-        came = f"{step.record.outcome} {step.message}".strip()
-        return came if claim.what in _ANSWERED and step.record.outcome != "ok" else _OPEN
+        return _of_none(claim, step, f"layer {number}", number < len(step.expectation.layers))
     seen = _of_one(claim, evolve(step, record=step.layers[number], layers=()))
     return f"layer {number}: {seen}" if seen else seen
 
 
+def _of_rows(claim: Claim, step: Step) -> str | None:
+    """Judge a claim about every row of a group; of queries, about every row that has one."""
+    rows = step.record.rows
+    if not rows:
+        return _of_none(claim, step, "row", bool(step.expectation.rows))
+    asked = [b for b, row in enumerate(rows) if claim.what not in OF_QUERIES or row.real != ()]
+    told = [_of_row(claim, number, step) for number in asked or range(len(rows))]
+    return next(filter(None, told), _OPEN if _OPEN in told else None)
+
+
 def _of_row(claim: Claim, number: int, step: Step) -> str | None:
     """Judge a claim about one row of a group, by what that row showed."""
+    if claim.what in _SHARED:
+        return f"{claim.what} is the group's: claim it without row {number}"
     rows = step.record.rows
     if number >= len(rows):
-        came = f"{step.record.outcome} {step.message}".strip()
-        missing = claim.what in _ANSWERED and step.record.outcome != "ok"
-        return came if missing else f"there is no row {number}, the group has {len(rows)}" if rows else _OPEN
-    seen = _of_one(claim, evolve(step, record=rows[number]))
+        return _of_none(claim, step, f"row {number}", number < len(step.expectation.rows))
+    row = rows[number]
+    if claim.what in OF_QUERIES and row.ok and row.real == ():
+        return f"row {number} got no token: it has no query"
+    seen = _of_one(claim, evolve(step, record=row))
     return f"row {number}: {seen}" if seen else seen
+
+
+def _of_none(claim: Claim, step: Step, what: str, due: bool) -> str:
+    """Judge a claim about a layer or row that was not shown; if it was due, it is there all the same."""
+    if claim.what in _ANSWERED and step.record.outcome != "ok":
+        return f"{step.record.outcome} {step.message}".strip()
+    return _OPEN if due else f"there is no {what}"
 
 
 def _of_one(claim: Claim, step: Step) -> str | None:

@@ -70,14 +70,14 @@ def faults(mutants: bool) -> None:
 
 
 @cli.command()
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Claims proved side by side.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes side by side.")
 @click.option("--exhaustive", is_flag=True, help="Visit every state of small groups of rows instead of proving lemmas.")
 @click.option(
     "--budget",
     type=click.Choice(["ci", "deep"]),
     default="ci",
     show_default=True,
-    help="With --exhaustive: two rows with windows up to 2, in a minute, or up to 4, in some minutes.",
+    help="With --exhaustive: two rows with windows up to 3, in a minute, or up to 4, in some minutes.",
 )
 def prove(jobs: int, exhaustive: bool, budget: Literal["ci", "deep"]) -> None:
     """Prove the index arithmetic for all sizes with CrossHair, and refute every lemma's twin.
@@ -89,7 +89,7 @@ def prove(jobs: int, exhaustive: bool, budget: Literal["ci", "deep"]) -> None:
     if exhaustive:
         from kvlaw.conformance.proofs.exhaustive.report import explore, print_exhaustive
 
-        sys.exit(print_exhaustive(console, explore(budget, errors)))
+        sys.exit(print_exhaustive(console, explore(budget, errors, jobs)))
     if budget != "ci":
         raise click.UsageError("--budget is for --exhaustive; lemmas have none")
     from importlib.util import find_spec

@@ -64,7 +64,9 @@ def check(**arguments: Any) -> None:
     \b
     TARGET is one of
       builtin:mlx_impl.full|ring                                   kvlaw's own caches
+      builtin:mlx_impl.full_rows|ring_rows                         kvlaw's own groups of rows
       builtin:mlx_lm.KVCache|RotatingKVCache|ConcatenateKVCache    mlx-lm's caches
+      builtin:mlx_lm.BatchKVCache|BatchRotatingKVCache             mlx-lm's groups of rows
       builtin:oracle                                               the NumPy reference
       py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
       fault:NAME            a planted fault (kvlaw faults lists them)

@@ -148,7 +148,8 @@ def _merged(trace: Trace) -> Iterator[Trace]:
 
 def _on_the_first(trace: Trace) -> Iterator[Trace]:
     """Ask the first cache what another one was asked."""
-    for name in dict.fromkeys(call.on for call in trace.calls if call.on != "c0"):
+    named = (name for call in trace.calls for name in (*acted_on(call), call.on))
+    for name in dict.fromkeys(name for name in named if name != "c0"):
         yield evolve(trace, calls=tuple(_renamed(call, name) for call in trace.calls))
 
 

@@ -91,8 +91,9 @@ class Showing:
             return Shown(observation, nonsense=str(error))
         if exchange.row is not None:
             own = frozenset(exchange.row.row.tokens)
-            read = read and of_padding(read, exchange.row.past.padding)
-            dense = dense and own_columns(dense, exchange.row.past.padding)
+            dead = exchange.row.past.padding | exchange.row.past.turned
+            read = read and of_padding(read, dead)
+            dense = dense and own_columns(dense, dead)
             after = after and own_state(after, own)
         if read is not None:
             self._compute(exchange, read)

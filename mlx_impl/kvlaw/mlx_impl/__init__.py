@@ -12,7 +12,7 @@
   (integers), ``group_planes``, ``group_masks``, ``group_settle`` (precision), ``group_content`` and ``group_merge``
   (what each call makes of a group), ``group_standing`` and ``group_appends`` (questions and appends);
 * ``layers``: lists of caches, all or none;
-* ``mlx_lm``: drop-in caches for mlx-lm's models;
+* ``mlx_lm``: drop-in caches for mlx-lm's models; ``mlx_lm_rows``: groups of them for its batch generator;
 * ``errors``: what is refused, naming the clause.
 """
 

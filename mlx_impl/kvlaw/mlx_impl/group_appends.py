@@ -122,10 +122,12 @@ class GroupAppends(GroupStanding):
 
     @clause("READ-7", "READ-8", "PAD-5")
     def _fetch(self, keys: mx.array, values: mx.array) -> Planes:
-        layout = self._layout
+        layout, geometry = self._layout, self._geometry
+        if layout is not None and geometry.at_rest and layout.fits_decode(keys, values):
+            return self._append(decode_plan(geometry), keys, values, layout, None)
         if layout is None or not layout.fits_window(keys, values):
             layout = self._admit(keys, values)
-        length, geometry = keys.shape[2], self._geometry
+        length = keys.shape[2]
         as_decode = length == 1 and geometry.at_rest
         plan = decode_plan(geometry) if as_decode else group_block_plan(geometry, length)
         return self._append(plan, keys, values, layout, None)
@@ -145,7 +147,7 @@ class GroupAppends(GroupStanding):
         """Settle, move by ``plan``, then hold the new state; return the fetched columns."""
         planes, converted, floors = self._planes, self._converted, self._floors
         if self._waiting:
-            content = settled_for_append(self.content, keys.shape[2])
+            content = settled_for_append(self.content)
             planes, converted, floors = content.planes, content.converted, content.floors
         if planes is None:
             held, fetched = begin(converted, self.policy.codes, plan.move, keys, values)

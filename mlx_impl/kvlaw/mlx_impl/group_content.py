@@ -4,17 +4,18 @@ Nothing here changes anything, so a call that is refused, or fails, leaves its g
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import attrs
 
 from kvlaw.mlx_impl.caches import Cache
-from kvlaw.mlx_impl.geometry import FullGeometry
-from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, Place, row_index, row_indices
+from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, row_index, row_indices
 from kvlaw.mlx_impl.group_planes import lifted, place_in_part, rolled, take_rows
 from kvlaw.mlx_impl.group_plans import Flags, extract_plan, filter_plan
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.kinds import FullCache, RingCache
 from kvlaw.mlx_impl.planes import Planes
+from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.mlx_impl.precision import Precision, dense
 from kvlaw.mlx_impl.standing import Content
 from kvlaw.spec.cite import clause
@@ -134,9 +135,7 @@ def extracted(content: GroupContent, asked: object) -> Cache:
         PaddingError: if padding is announced.
     """
     row = row_index(asked, content.rows)
-    policy = content.policy
-    raw = Precision(policy.codes, None, policy.dtype) if content.converted[row] else dense()
-    return _serial(content, row, raw)
+    return _serial(content, row, content.converted[row])
 
 
 @clause("ROWS-28", "PREC-21")
@@ -147,21 +146,26 @@ def handed_back(content: GroupContent, asked: object) -> Cache:
         RowError: if there is no such row.
         PaddingError: if padding is announced.
     """
-    cache = _serial(content, row_index(asked, content.rows), content.policy)
+    cache = _serial(content, row_index(asked, content.rows))
     cache.settle()
     return cache
 
 
-def _serial(content: GroupContent, row: int, policy: Precision) -> Cache:
-    plan = extract_plan(content.geometry, row, place_in_part(content.converted, row))
-    cache = serial_cache(plan.then, policy)
-    planes, layout = None, None
-    if plan.pieces and content.planes is not None and content.layout:
-        planes, layout = lifted(content.planes, row, plan), content.layout.of_rows(1)
-    cache.hold(Content(plan.then, planes, layout, content.converted[row], content.floors[row]))
+def _serial(content: GroupContent, row: int, raw: bool | None = None) -> Cache:
+    """Return a row as a cache of the group's policy, or of ``raw`` storage: codes or not, for ever."""
+    geometry, planes, layout = content.geometry, content.planes, content.layout
+    plan = extract_plan(geometry, row, place_in_part(content.converted, row))
+    cache = _empty(geometry.window, content.policy, raw).clone()
+    part = None
+    if plan.pieces and planes is not None and layout:
+        part, layout = lifted(planes, row, plan, layout.heads), layout.of_rows(1)
+    cache.hold(Content(plan.then, part, layout if part else None, content.converted[row], content.floors[row]))
     return cache
 
 
-def serial_cache(place: Place, policy: Precision) -> Cache:
-    """Return an empty cache of the kind of a group."""
-    return FullCache(policy=policy) if isinstance(place, FullGeometry) else RingCache(place.window, policy=policy)
+@lru_cache(maxsize=REMEMBERED)
+def _empty(window: int | None, policy: Precision, raw: bool | None) -> Cache:
+    """Return an empty serial cache to make clones of, which takes less time than to build another."""
+    if raw is not None:
+        policy = Precision(policy.codes, None, policy.dtype) if raw else dense()
+    return FullCache(policy=policy) if window is None else RingCache(window, policy=policy)

@@ -52,16 +52,23 @@ class GroupCut:
     roll: Roll | None = None
 
 
+@clause("PAD-9")
+def _at_rest(geometry: "GroupGeometry") -> bool:
+    return geometry.ends is None and min(geometry.offsets, default=0) >= 0
+
+
 @attrs.frozen(cache_hash=True)
 class GroupGeometry:
     """The columns that all rows share, and where each row stands in them.
 
-    ``ends`` are the offsets at which the rows' real tokens end, None unless right padding was announced.
+    ``ends`` are the offsets at which the rows' real tokens end, None unless right padding was announced.  ``at_rest``
+    says that no padding is announced that is still to come or to be taken back.
     """
 
     place: Place
     offsets: tuple[int, ...] = ()
     ends: tuple[int, ...] | None = None
+    at_rest: bool = attrs.field(init=False, eq=False, repr=False, default=attrs.Factory(_at_rest, takes_self=True))
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -74,12 +81,6 @@ class GroupGeometry:
     def window(self) -> int | None:
         """Return the window of a ring, None for a growing group."""
         return self.place.window if type(self.place) is RingGeometry else None
-
-    @property
-    @clause("PAD-9")
-    def at_rest(self) -> bool:
-        """Say whether no padding is announced that is still to come or to be taken back."""
-        return self.ends is None and min(self.offsets, default=0) >= 0
 
     @property
     def overruns(self) -> tuple[int, ...]:
@@ -109,11 +110,9 @@ class GroupGeometry:
         return valid if self.window is None else min(valid, self.window)
 
     @clause("PREC-16")
-    def gets_real(self, row: int, length: int) -> bool:
-        """Say whether one of the next ``length`` columns is a real token of ``row``."""
-        first = max(0, self.offsets[row])
-        last = self.offsets[row] + length
-        return first < (last if self.ends is None else min(last, self.ends[row]))
+    def goes_on(self, row: int) -> bool:
+        """Say whether the next column of a row, behind its left padding, is a token, not right padding."""
+        return self.ends is None or self.offsets[row] < self.ends[row]
 
     # -- appends ------------------------------------------------------------------------------------------------------
 

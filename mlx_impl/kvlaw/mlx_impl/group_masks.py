@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from kvlaw.mlx_impl.group_geometry import GroupGeometry
 from kvlaw.mlx_impl.masks import Lease, Mask, Meaning
-from kvlaw.mlx_impl.plans import REMEMBERED
+from kvlaw.mlx_impl.plans import REMEMBERED, decode_plan
 from kvlaw.spec.cite import clause
 
 
@@ -68,26 +68,40 @@ class GroupBlockShape:
         return seen & (columns >= per_row(self.pads))
 
 
-Shape = GroupDecodeShape | GroupBlockShape | Literal["causal"] | None
-
-_leases: WeakValueDictionary[GroupDecodeShape | GroupBlockShape, Lease] = WeakValueDictionary()
+_AHEAD = 16
+_plain: dict[GroupGeometry, GroupDecodeShape | None] = {}
+_leases: WeakValueDictionary[GroupBlockShape, Lease] = WeakValueDictionary()
 
 
 @clause("MASK-12", "MASK-17")
 def group_decode_mask(geometry: GroupGeometry, window: int | None, as_array: bool) -> Mask:
-    """Return the mask of a decode at ``geometry``: None unless something is hidden, or the array is wanted."""
-    return _lease(decode_shape(geometry, window, as_array))
+    """Return the mask of a decode at ``geometry``: None unless something is hidden, or the array is wanted.
+
+    Raises:
+        PaddingError: if padding is announced, so that no decode can come next.
+    """
+    if window is not None or as_array:
+        shape = decode_shape(geometry, window, as_array)
+    else:
+        shape = _plain[geometry] if geometry in _plain else _shape_ahead(geometry)
+    return None if shape is None else _decode_lease(shape)
 
 
 @clause("MASK-12", "MASK-17")
 def group_block_mask(geometry: GroupGeometry, length: int, window: int | None, as_array: bool) -> Mask:
     """Return the mask of a block at ``geometry``: causal unless more is hidden, or the array is wanted."""
-    return _lease(block_shape(geometry, length, window, as_array))
+    shape = block_shape(geometry, length, window, as_array)
+    if not isinstance(shape, GroupBlockShape):
+        return shape
+    lease = _leases.get(shape)
+    if lease is None:
+        _leases[shape] = lease = Lease(shape.build(), shape.meaning)
+    return lease
 
 
 @lru_cache(maxsize=REMEMBERED)
 @clause("MASK-15")
-def decode_shape(geometry: GroupGeometry, window: int | None, as_array: bool) -> Shape:
+def decode_shape(geometry: GroupGeometry, window: int | None, as_array: bool) -> GroupDecodeShape | None:
     """Decide on the mask of a decode.
 
     Raises:
@@ -105,7 +119,9 @@ def decode_shape(geometry: GroupGeometry, window: int | None, as_array: bool) ->
 
 @lru_cache(maxsize=REMEMBERED)
 @clause("MASK-14", "PAD-4")
-def block_shape(geometry: GroupGeometry, length: int, window: int | None, as_array: bool) -> Shape:
+def block_shape(
+    geometry: GroupGeometry, length: int, window: int | None, as_array: bool
+) -> GroupBlockShape | Literal["causal"]:
     """Decide on the mask of a block."""
     left = geometry.retracted().then  # what the block is appended to
     bound, history = left.place.bound(window), left.place.history
@@ -123,10 +139,18 @@ def per_row(numbers: tuple[int, ...]) -> mx.array:
     return mx.array([[[[number]]] for number in numbers], mx.int32)
 
 
-def _lease(shape: Shape) -> Mask:
-    if not isinstance(shape, GroupDecodeShape | GroupBlockShape):
-        return shape
-    lease = _leases.get(shape)
-    if lease is None:
-        _leases[shape] = lease = Lease(shape.build(), shape.meaning)
-    return lease
+def _shape_ahead(geometry: GroupGeometry) -> GroupDecodeShape | None:
+    """Decide on the masks of the next decodes, as ``plans`` plans them, and forget all others if they are many."""
+    if len(_plain) >= REMEMBERED:
+        _plain.clear()
+    place = geometry
+    for _ in range(_AHEAD):
+        _plain[place] = decode_shape(place, None, as_array=False)
+        place = decode_plan(place).then
+    return _plain[geometry]
+
+
+@lru_cache(maxsize=8)
+def _decode_lease(shape: GroupDecodeShape) -> Lease:
+    """Build the mask of a decode once for all layers: a line per row, so that a few of them may outlive their step."""
+    return Lease(shape.build(), shape.meaning)

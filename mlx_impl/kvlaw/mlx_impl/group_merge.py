@@ -5,6 +5,7 @@ newest columns are aligned.  The sources are only read.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -12,31 +13,23 @@ import attrs
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import DTypeError, RowError, ShapeError
 from kvlaw.mlx_impl.group_content import GroupContent
-from kvlaw.mlx_impl.group_geometry import GroupGeometry, Place
+from kvlaw.mlx_impl.group_geometry import GroupGeometry, Place, empty
 from kvlaw.mlx_impl.group_planes import MixedPlanes, blank_codes, blank_dense, filled
-from kvlaw.mlx_impl.group_plans import MergePlan, beginning, lone, merge_plan
+from kvlaw.mlx_impl.group_plans import Flags, MergePlan, lone, merge_plan
 from kvlaw.mlx_impl.group_settle import settled
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.planes import Planes
+from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.mlx_impl.precision import Precision
 from kvlaw.spec.cite import clause
 
 
 @clause("ROWS-7")
 def content_of(cache: Cache) -> GroupContent:
-    """Return a serial cache as the content of a group of one row, everything as it lies.
-
-    Raises:
-        RowError: if it has sinks, or a batch of several rows.
-    """
-    content = cache.content
-    place: Any = content.geometry  # one of the two kinds of place
-    if place.pinned:
-        raise RowError(f"{cache.identity} as a row", "rows have no sinks", "ROWS-7")
-    if cache.batch > 1:
-        raise RowError(f"a cache of batch {cache.batch} as a row", "a row has batch 1", "ROWS-8")
-    flags, floors = (content.converted,), (content.floor,)
-    return GroupContent(cache.policy, lone(place), content.planes, content.layout, flags, floors)
+    """Return a serial cache as the content of a group of one row, everything as it lies; ``merged`` checks it."""
+    held = cache.content
+    geometry: Any = held.geometry  # one of the two kinds of place
+    return GroupContent(cache.policy, lone(geometry), held.planes, held.layout, (held.converted,), (held.floor,))
 
 
 @clause("ROWS-3", "ROWS-4", "ROWS-7", "ROWS-8", "PREC-22", "PREC-24", "PREC-27")
@@ -44,40 +37,62 @@ def merged(sources: Sequence[GroupContent]) -> GroupContent:
     """Return all rows of ``sources``, in order, as the content of a new group.
 
     Raises:
-        RowError: if there is no source, or they differ in kind, window or policy.
+        RowError: if there is no source, they differ in kind, window or policy, or a serial one has sinks or a batch.
         PaddingError: if padding is announced in one.
         ShapeError, DTypeError: if they differ in heads, head dims or dtype, or the policy cannot store them.
     """
     if not sources:
         raise RowError("a merge of nothing", "at least one source is needed", "ROWS-8")
-    place = _place(sources)
-    for source in sources:
-        source.geometry.refuse_unrest("a merge")
-    policy = _policy([source.policy for source in sources])
-    layout = _layout([source.layout for source in sources])
+    made = _agreed(tuple([(one.geometry, one.converted, one.policy, one.layout, one.prefilling) for one in sources]))
+    if made.lone is not None:
+        result = attrs.evolve(sources[made.lone], policy=made.policy, prefilling=made.prefilling)
+    else:
+        plan, policy, layout = made.plan, made.policy, made.layout
+        planes = None if layout is None else _planes(plan, sources, layout, policy)
+        floors = tuple([floor for source in sources for floor in source.floors])
+        result = GroupContent(policy, plan.then, planes, layout, plan.flags, floors, made.prefilling)
+    return settled(result, made.outside) if made.prefilling else result
+
+
+Facts = tuple[GroupGeometry, Flags, Precision, Layout | None, bool]
+"""What decides about a source: where it stands, its storage, policy and layout, and whether its bracket is open."""
+
+
+@attrs.frozen(eq=False)
+class _Agreement:
+    """What sources make together, but for the arrays.
+
+    ``layout`` is None while no row has a column.  ``lone`` is the source that stays as it lies, since there is no other
+    row.  ``outside`` are the rows from sources whose bracket is not open.
+    """
+
+    plan: MergePlan
+    policy: Precision
+    layout: Layout | None
+    prefilling: bool
+    lone: int | None
+    outside: tuple[int, ...]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _agreed(sources: tuple[Facts, ...]) -> _Agreement:
+    """Check sources against each other, once for all layers of a model."""
+    geometries, flags, policies, layouts, brackets = zip(*sources, strict=True)
+    start = _place(geometries)
+    for geometry, layout in zip(geometries, layouts, strict=True):
+        geometry.refuse_unrest("a merge")
+        if geometry.place.pinned:
+            raise RowError(f"a ring of {geometry.place.pinned} sinks as a row", "rows have no sinks", "ROWS-7")
+        if layout and layout.batch != geometry.rows:
+            raise RowError(f"a cache of batch {layout.batch} as a row", "a row has batch 1", "ROWS-8")
+    policy, layout = _policy(policies), _layout(layouts)
     if layout:
         policy.check(layout)
-    prefilling = any(source.prefilling for source in sources)
-    full = [source for source in sources if source.rows]
-    if len(full) == 1 and full[0].rows == 1:
-        result = attrs.evolve(full[0], policy=policy, prefilling=prefilling)
-    else:
-        result = _laid_out(full, place, policy, layout, prefilling)
-    if not prefilling:
-        return result
-    from_outside = [not source.prefilling for source in full for _ in range(source.rows)]
-    return settled(result, [row for row, outside in enumerate(from_outside) if outside])
-
-
-def _laid_out(
-    sources: Sequence[GroupContent], start: Place, policy: Precision, layout: Layout | None, prefilling: bool
-) -> GroupContent:
-    plan = merge_plan(start, tuple([(source.geometry, source.converted) for source in sources]))
-    floors = tuple([floor for source in sources for floor in source.floors])
-    planes = None
-    if layout and plan.columns:
-        planes, layout = _planes(plan, sources, layout, policy), layout.of_rows(len(floors))
-    return GroupContent(policy, plan.then, planes, layout if planes else None, plan.flags, floors, prefilling)
+    plan = merge_plan(start, geometries, flags)
+    rows = [number for number, found in enumerate(flags) for _ in found]
+    outside = tuple(row for row, number in enumerate(rows) if not brackets[number])
+    layout = layout.of_rows(len(rows)) if layout and plan.columns else None
+    return _Agreement(plan, policy, layout, any(brackets), rows[0] if len(rows) == 1 else None, outside)
 
 
 def _planes(plan: MergePlan, sources: Sequence[GroupContent], layout: Layout, policy: Precision) -> Planes:
@@ -92,14 +107,14 @@ def _planes(plan: MergePlan, sources: Sequence[GroupContent], layout: Layout, po
     return MixedPlanes(plan.flags, dense, codes)
 
 
-def _place(sources: Sequence[GroupContent]) -> Place:
+def _place(sources: Sequence[GroupGeometry]) -> Place:
     """Return where an empty group of the kind of all sources stands."""
-    first = sources[0].geometry
+    first = sources[0]
     for other in sources:
-        if other.geometry.window != first.window:
-            asked = f"a merge of {_kind(first)} and {_kind(other.geometry)}"
+        if other.window != first.window:
+            asked = f"a merge of {_kind(first)} and {_kind(other)}"
             raise RowError(asked, "all must be of one kind", "ROWS-7")
-    return beginning(first.window)
+    return empty(first.place)
 
 
 def _kind(geometry: GroupGeometry) -> str:

@@ -18,7 +18,7 @@ import mlx.core as mx
 from kvlaw.mlx_impl.codec import Codes, as_codes
 from kvlaw.mlx_impl.codes import AffinePlanes, AffineStore
 from kvlaw.mlx_impl.errors import ConfigError
-from kvlaw.mlx_impl.geometry import Index, Plan, columns_index
+from kvlaw.mlx_impl.geometry import ALL, Index, Plan, columns_index
 from kvlaw.mlx_impl.group_geometry import Roll
 from kvlaw.mlx_impl.group_plans import ExtractPlan, Flags, Piece
 from kvlaw.mlx_impl.inputs import Layout
@@ -258,17 +258,18 @@ def _stacked(first: AffinePlanes, second: AffinePlanes, order: list[int]) -> Aff
 
 
 @clause("ROWS-13")
-def lifted(planes: Planes, row: int, plan: ExtractPlan) -> Part:
+def lifted(planes: Planes, row: int, plan: ExtractPlan, heads: int) -> Part:
     """Copy the columns of one row, in temporal order, so that they keep no other row alive."""
-    part = part_of(planes, row)
-    heads, columns = _arrays(part)[0].shape[1:3]
-    scattered = heads > 1 and plan.columns < columns  # the columns of one head do not adjoin those of the next
-    if len(plan.pieces) > 1:
-        return each(part, lambda array: mx.concatenate([array[at] for at in plan.pieces], AXIS))
-    at = plan.pieces[0]
-    if scattered:
+    part, pieces = part_of(planes, row), plan.pieces
+    if plan.turn:
+        return each(part, lambda array: mx.roll(array[plan.row], plan.turn, AXIS))
+    if not plan.partial:
+        return _take(part, (plan.row.start,))
+    if len(pieces) == 1 and heads > 1:  # the columns of one head do not adjoin those of the next
+        at = pieces[0]
         return each(part, lambda array: mx.contiguous(array[at]))
-    return each(part, lambda array: mx.concatenate([array[:1, :, :0], array[at]], AXIS))  # else it would not be copied
+    empty = (plan.row, ALL, slice(0))  # with it even a lone piece is copied
+    return each(part, lambda array: mx.concatenate([array[at] for at in (empty, *pieces)], AXIS))
 
 
 def part_of(planes: Planes, row: int) -> Part:

@@ -4,14 +4,14 @@ The layers of a model stand at the same place, so all but the first find the pla
 made; what is left for them are the arrays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
 import attrs
 
-from kvlaw.mlx_impl.geometry import ALL, FullGeometry, Index, RingGeometry
-from kvlaw.mlx_impl.group_geometry import GroupGeometry, Place, Range, empty, joined
+from kvlaw.mlx_impl.geometry import ALL, Index
+from kvlaw.mlx_impl.group_geometry import GroupGeometry, Place, Range, joined
 from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.spec.cite import clause
 
@@ -44,33 +44,32 @@ class MergePlan:
     coded_pieces: tuple[Piece, ...]
 
 
-@lru_cache(maxsize=REMEMBERED)
 @clause("ROWS-4", "ROWS-6")
-def merge_plan(start: Place, sources: tuple[tuple[GroupGeometry, Flags], ...]) -> MergePlan:
-    """Plan a merge of all rows of ``sources`` into a group that begins as ``start``."""
-    flags = tuple(flag for _, found in sources for flag in found)
-    offsets = tuple(offset for geometry, _ in sources for offset in geometry.offsets)
-    columns = max(
-        (_count(geometry.columns_of(row)) for geometry, _ in sources for row in range(geometry.rows)), default=0
-    )
-    then = joined(start, offsets, columns) if columns else GroupGeometry(empty(start), offsets)
-    dense, coded = (tuple(_pieces(sources, storage, columns)) for storage in (False, True))
-    return MergePlan(then, flags, columns, flags.count(False), flags.count(True), dense, coded)
+def merge_plan(start: Place, geometries: Sequence[GroupGeometry], flags: Sequence[Flags]) -> MergePlan:
+    """Plan a merge of all rows of sources into a group that begins as ``start``."""
+    offsets = tuple(offset for geometry in geometries for offset in geometry.offsets)
+    held = [geometry.columns_of(row) for geometry in geometries for row in range(geometry.rows)]
+    columns = max(map(_count, held), default=0)
+    then = joined(start, offsets, columns) if columns else GroupGeometry(start, offsets)
+    dense, coded = (tuple(_pieces(geometries, flags, storage, columns)) for storage in (False, True))
+    every = tuple(flag for found in flags for flag in found)
+    return MergePlan(then, every, columns, every.count(False), every.count(True), dense, coded)
 
 
-def _pieces(sources: tuple[tuple[GroupGeometry, Flags], ...], coded: bool, columns: int) -> Iterator[Piece]:
+def _pieces(geometries: Sequence[GroupGeometry], flags: Sequence[Flags], coded: bool, columns: int) -> Iterator[Piece]:
     """Cut the rows of one storage into pieces; neighbours of one source whose columns lie alike are one."""
     rows = [
         (source, place, geometry.columns_of(row))
-        for source, (geometry, flags) in enumerate(sources)
-        for place, row in enumerate(row for row, flag in enumerate(flags) if flag is coded)
+        for source, (geometry, found) in enumerate(zip(geometries, flags, strict=True))
+        for place, row in enumerate(row for row, flag in enumerate(found) if flag is coded)
     ]
     first = 0
     for (source, ranges), run in groupby(rows, key=lambda row: (row[0], row[2])):
         places = [place for _, place, _ in run]
         at, count = columns - _count(ranges), len(places)
         for start, stop in ranges:
-            of = (slice(places[0], places[0] + count), ALL, slice(start, stop))
+            every = count == flags[source].count(coded)
+            of = (ALL if every else slice(places[0], places[0] + count), ALL, slice(start, stop))
             yield Piece(source, of, (slice(first, first + count), ALL, slice(at, at + stop - start)))
             at += stop - start
         first += count
@@ -78,11 +77,17 @@ def _pieces(sources: tuple[tuple[GroupGeometry, Flags], ...], coded: bool, colum
 
 @attrs.frozen
 class ExtractPlan:
-    """A row taken out: where it stands ``then``, and its columns, in temporal order, as ranges of its part."""
+    """A row taken out: where it stands ``then``, and its columns, in temporal order, as ``pieces`` of its part.
+
+    ``partial`` says that they are not all columns.  Where they are all, but in two pieces, ``turn`` is the roll to the
+    right of the ``row`` that joins these.
+    """
 
     then: Place
-    columns: int
+    row: slice
     pieces: tuple[Index, ...]
+    partial: bool
+    turn: int = 0
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -94,8 +99,11 @@ def extract_plan(geometry: GroupGeometry, row: int, place: int) -> ExtractPlan:
         PaddingError: if padding is announced.
     """
     then, ranges = geometry.extracted(row)
-    pieces = tuple((slice(place, place + 1), ALL, slice(start, stop)) for start, stop in ranges)
-    return ExtractPlan(then, _count(ranges), pieces)
+    at, columns = slice(place, place + 1), geometry.place.columns
+    pieces = tuple((at, ALL, slice(start, stop)) for start, stop in ranges)
+    partial = _count(ranges) < columns
+    turn = columns - ranges[0][0] if len(ranges) > 1 and not partial else 0
+    return ExtractPlan(then, at, pieces, partial, turn)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -109,12 +117,6 @@ def filter_plan(geometry: GroupGeometry, rows: tuple[int, ...]) -> tuple[GroupGe
 def lone(place: Place) -> GroupGeometry:
     """Return a serial cache as a group of one row, everything as it lies."""
     return GroupGeometry(place, (place.offset,))
-
-
-@lru_cache(maxsize=REMEMBERED)
-def beginning(window: int | None) -> Place:
-    """Return where an empty group of a kind stands."""
-    return FullGeometry() if window is None else RingGeometry(window)
 
 
 def _count(ranges: tuple[Range, ...]) -> int:

@@ -48,12 +48,12 @@ def settled(content: GroupContent, among: Iterable[int] | None = None) -> GroupC
 
 
 @clause("PREC-16", "PREC-18", "PREC-20")
-def settled_for_append(content: GroupContent, length: int) -> GroupContent:
-    """Convert, outside a bracket, the due rows that get a real token in an append of ``length`` columns."""
-    geometry = content.geometry
+def settled_for_append(content: GroupContent) -> GroupContent:
+    """Convert, outside a bracket, the due rows that get a token in an append; what is due has no left padding left."""
     if content.prefilling:
         return content
-    return settled(content, [row for row in range(content.rows) if geometry.gets_real(row, length)])
+    geometry = content.geometry
+    return settled(content, [row for row in range(content.rows) if geometry.goes_on(row)])
 
 
 @clause("PREC-17", "PREC-18", "ROUND-11")

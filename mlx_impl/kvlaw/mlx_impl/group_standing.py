@@ -4,6 +4,7 @@ Rows are counted from 0.  What is one per row is a tuple, what all rows share is
 what changes a group.
 """
 
+from functools import lru_cache
 from typing import Any, Self
 
 import mlx.core as mx
@@ -153,7 +154,7 @@ class GroupStanding:
         In right padding positions go on beyond the end of the row.  The group itself never reads the array.
         """
         if self._positions is None:
-            self._positions = mx.array(self._geometry.offsets, mx.int32)
+            self._positions = _snapshot(self._geometry.offsets)[...]  # an array object of its own
         return self._positions
 
     @property
@@ -318,3 +319,9 @@ class GroupStanding:
 
     def _row(self, row: int) -> int:
         return row_index(row, self.rows)
+
+
+@lru_cache(maxsize=8)
+def _snapshot(offsets: tuple[int, ...]) -> mx.array:
+    """Return positions as an array, once for all layers that stand there."""
+    return mx.array(offsets, mx.int32)

@@ -34,14 +34,15 @@ def merge_drop_ins(caches: Sequence[Any]) -> "RowsDropIn":
     Raises:
         CacheError: if they are no drop-ins, or cannot be rows of one group; the message names why.
     """
-    found = list(caches)
-    for cache in found:
+    coded, shared = True, False
+    for cache in caches:
         if not isinstance(cache, DropIn | RowsDropIn):
             possible = "drop-ins of kvlaw can be merged with each other"
             raise ConfigError(f"a merge of a {type(cache).__name__}", possible, "ROWS-7")
-    coded = all(isinstance(cache, QuantizedDropIn | QuantizedRowsDropIn) for cache in found)
-    made = (QuantizedRowsDropIn if coded else RowsDropIn)(merge([cache.cache for cache in found]))
-    made.shared = any(cache.shared for cache in found)
+        coded = coded and isinstance(cache, QuantizedDropIn | QuantizedRowsDropIn)
+        shared = shared or cache.shared
+    made = (QuantizedRowsDropIn if coded else RowsDropIn)(merge([cache.cache for cache in caches]))
+    made.shared = shared
     return made
 
 

@@ -104,7 +104,8 @@ class Group:
     def closed(self, keeps: tuple[int, ...]) -> "Group":
         """Close the round, keep in each row the first positions of it, and convert what is due then."""
         plan = index_group.plan_close(self.state, keeps)
-        rows = tuple(row.taken_back(keep) for row, keep in zip(self.rows, keeps, strict=True))
+        most = max(keeps, default=0)
+        rows = tuple(_taken_back(row, keep, most) for row, keep in zip(self.rows, keeps, strict=True))
         group = evolve(self, rows=rows).moved(plan.sources, plan.after)
         return group.advanced(tuple(range(len(rows))))
 
@@ -194,6 +195,13 @@ class Group:
 def _settled(row: Model) -> Model:
     after = row.settled()
     return after.was(converted=True) if after.converted and not row.converted else after
+
+
+def _taken_back(row: Model, keep: int, most: int) -> Model:
+    """Take back what one row does not keep of a round; what another keeps in its place is dead here."""
+    begun = row.offset - row.appended_in_round
+    after = row.taken_back(keep)
+    return after.was(turned=after.past.turned | frozenset(row.row.tokens[begun + keep : begun + most]))
 
 
 def _moved(row: Model, columns: tuple[int | None, ...]) -> Model:

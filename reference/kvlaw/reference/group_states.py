@@ -33,7 +33,7 @@ _OFFSET_ACTS: dict[str, tuple[str, ...]] = {
     "filter": ("ROWS-16", "PAD-10"),
     "finalize": ("PAD-7", "PAD-3"),
     "prepare": ("PAD-1", "PAD-3", "PAD-14"),
-    "reset": ("ROWS-23", "PAD-13", "OWN-7"),
+    "reset": ("ROWS-23", "OWN-7", "PAD-13"),
     "clone": ("ROWS-24", "OWN-2"),
     "trim": ("ROWS-19", "POS-4", "TRIM-3"),
     "extract": ("ROWS-15",),

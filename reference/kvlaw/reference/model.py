@@ -19,7 +19,8 @@ from kvlaw.spec.observations import Unbounded
 class Past:
     """What happened to a cache so far, as far as clauses ask about it.
 
-    ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row;
+    ``converted``: by its last append; ``padding``: the tokens of columns that were padding of this row; ``turned``:
+    those that a roll back took from this row and not from all, so that they lie in dead columns;
     ``lent``: a cache was made of this row, or this is that cache; ``joined_others``: it was a source of a merge;
     ``idle``: an append brought it no token; ``told``: lengths were announced, and no padding.
     """
@@ -45,6 +46,7 @@ class Past:
     finalized: bool = False
     rounds: bool = False
     rolled: bool = False
+    turned: frozenset[int] = frozenset()
     idle: bool = False
     told: bool = False
 

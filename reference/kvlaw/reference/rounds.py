@@ -42,5 +42,6 @@ class Rounds:
             "columns": ("ROUND-14", "ROUND-15"),
             "write_index": ("ROUND-14",),
             "round": ("ROUND-16",),
+            "can_trim": (),
         }
         return Expected(expected.field, expected.value, (*first.get(expected.field, own), *expected.clauses))

@@ -10,7 +10,7 @@ serial caches, extracts one row of four, or filters four rows to three, in all 1
 then hold.  Its ``memory kept`` are the bytes that stay once all that the rows came from is dropped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from kvlaw.conformance.bench.cases import (
     itself,
     tokens,
 )
-from kvlaw.mlx_impl import make
+from kvlaw.mlx_impl import Cache, make
 from kvlaw.mlx_impl.groups import RowGroup, merge
 from kvlaw.mlx_impl.mlx_lm import DropIn
 from kvlaw.mlx_impl.reads import Read
@@ -78,7 +78,7 @@ class Moving:
     act: Act
     lengths: tuple[int, ...]
     window: int | None
-    steps: int = 8
+    steps: int
 
     def tokens(self) -> mx.array:
         """Draw one token per row."""
@@ -120,10 +120,14 @@ DECODES = tuple(
         ("ring, wrapped", WRAPPED, WINDOW),
     )
 )
-_ACTS: tuple[tuple[str, Act], ...] = (("merge of 4", "merge"), ("extract", "extract"), ("filter 4 to 3", "filter"))
+_ACTS: tuple[tuple[str, Act, int], ...] = (
+    ("merge of 4", "merge", 4),
+    ("extract", "extract", 16),
+    ("filter 4 to 3", "filter", 8),
+)
 MOVES = tuple(
-    Moving(f"{title}, {name}", act, lengths, window)
-    for title, act in _ACTS
+    Moving(f"{title}, {name}", act, lengths, window, steps)
+    for title, act, steps in _ACTS
     for name, lengths, window in (("growing", GROWING, None), ("ring", WRAPPED, WINDOW))
 )
 
@@ -240,7 +244,10 @@ def _filtering(groups: list[Any]) -> Runner:
     return Runner(step, undo, arrays=_contents)
 
 
-def _contents(caches: list[Any]) -> Any:
+def _contents(caches: list[Any]) -> list[mx.array]:
     """Return all arrays that caches hold."""
-    states: list[Any] = [cache.state for cache in caches]
-    return [state() if callable(state) else state for state in states]
+    return [part for cache in caches for part in _parts(cache) if isinstance(part, mx.array)]
+
+
+def _parts(cache: Any) -> Iterable[Any]:
+    return cache.state().values() if isinstance(cache, Cache | RowGroup) else cache.state

@@ -1,17 +1,20 @@
 """The MLX implementation with one module changed in memory, as a subject.
 
-``load`` imports the whole package anew, the changed module included, and leaves what was imported before as it was; no
-file is written.  ``ChangedAdapter`` asks its caches as the suite asks ours, and is stricter in two things: a failure
-that is no ``CacheError`` is an error, not a refusal, and the numbers of columns and the storage are the cache's own
-words, not those of its planes.
+``load`` imports the changed module anew, and every module that imports it, directly or not; the others are shared with
+what was imported before, which stays as it was.  No file is written.  ``ChangedAdapter`` asks its caches as the suite
+asks ours, and is stricter in two things: a failure that is no ``CacheError`` is an error, not a refusal, and the
+numbers of columns and the storage are the cache's own words, not those of its planes.
 """
 
+import ast
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from importlib.resources import files
 from importlib.util import spec_from_loader
 from types import CodeType, ModuleType
 from typing import Any
@@ -20,6 +23,7 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.interface import NonsenseError, Tensors, UnsupportedError
+from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.spec.calls import AppendName, Phase
@@ -45,18 +49,19 @@ class Loaded:
 
 @frozen
 class _Changed(Loader):
-    """Finds one module as the changed one, all others as they are."""
+    """Finds one module as the changed one, and those that import it as they are, compiled once."""
 
     name: str
     code: CodeType
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """Answer for the changed module alone."""
-        return spec_from_loader(name, self) if name == self.name else None
+        """Answer for the modules of the package, but not for the package itself."""
+        return spec_from_loader(name, self) if name.startswith(f"{PACKAGE}.") else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the changed code."""
-        exec(self.code, module.__dict__)  # noqa: S102  # the mutant itself
+        """Run the code, the changed one of the changed module."""
+        code = self.code if module.__name__ == self.name else _compiled(module.__name__)
+        exec(code, module.__dict__)  # noqa: S102  # the mutant itself
 
 
 def load(module: str = "", code: CodeType | None = None) -> Loaded:
@@ -64,7 +69,7 @@ def load(module: str = "", code: CodeType | None = None) -> Loaded:
     if code is None:
         return _imported()
     finder = _Changed(f"{PACKAGE}.{module}", code)
-    with _fresh():
+    with _fresh(importers(finder.name)):
         sys.meta_path.insert(0, finder)
         try:
             return _imported()
@@ -76,13 +81,47 @@ def _imported() -> Loaded:
     return Loaded(import_module(PACKAGE), import_module(f"{PACKAGE}.layers"))
 
 
+@cache
+def _text(name: str) -> str:
+    return (files(PACKAGE) / f"{name.rpartition('.')[2]}.py").read_text(encoding="utf-8")
+
+
+@cache
+def _compiled(name: str) -> CodeType:
+    return compile(_text(name), name, "exec")
+
+
+@cache
+def _imports(name: str) -> frozenset[str]:
+    """List the modules of the package that a module of it imports anywhere, and the package if it imports from it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(_text(name))):
+        if isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if _is_ours(alias.name)}
+    return frozenset(found)
+
+
+@cache
+def importers(name: str) -> frozenset[str]:
+    """List a module of the package and all that import it, directly or not; the package is always among them."""
+    import_module(PACKAGE)
+    modules = [n for n in sys.modules if n.startswith(f"{PACKAGE}.")]
+    found, last = {PACKAGE, name}, set[str]()
+    while found != last:
+        last = set(found)
+        found |= {module for module in modules if _imports(module) & found}
+    return frozenset(found)
+
+
 @contextmanager
-def _fresh() -> Generator[None]:
-    """Take the package out of the modules for a while, and keep its citations as they are."""
+def _fresh(names: frozenset[str]) -> Generator[None]:
+    """Take modules of the package out of the modules for a while, and keep its citations as they are."""
     import_module(PACKAGE)
     ours = {n: m for n, m in sys.modules.items() if _is_ours(n)}
     parent, cited = sys.modules[PACKAGE.partition(".")[0]], {k: list(v) for k, v in CITATIONS.items()}
-    for name in ours:
+    for name in names & set(ours):
         del sys.modules[name]
     try:
         yield
@@ -99,20 +138,39 @@ def _is_ours(name: str) -> bool:
     return name == PACKAGE or name.startswith(f"{PACKAGE}.")
 
 
-class ChangedAdapter(ContractAdapter):
-    """Asks the caches of one import of the implementation, alone and as a list of layers."""
+_TOLD = (
+    *("merge", "extract", "hand_back", "filter", "prepare", "finalize"),
+    *("begin_prefill", "commit_prefill", "end_prefill", "show_rows"),
+)
+"""The calls on groups that are asked as they are."""
+
+
+class ChangedAdapter(ContractRowsAdapter):
+    """Asks the caches of one import of the implementation: alone, as a list of layers, and in groups."""
 
     def __init__(self, loaded: Loaded) -> None:
         """Adapt the loaded implementation."""
         self.loaded = loaded
-        example = loaded.package.make("full", bits=4, start=4)
-        super().__init__(MlxArrays(cpu=True), self._build, example)
+        arrays, make = MlxArrays(cpu=True), loaded.package.make
+        super().__init__(arrays, self._build, self._build_rows, loaded.package.make_rows("full_rows", bits=4, start=4))
+        serial = ContractAdapter(arrays, self._build, make("full", bits=4, start=4))
         self.computes, self.policies = "mlx", POLICIES
-        self.capabilities |= {"sinks", "lists", "list_appends", "policy", "affine", "bf16_first", "value_bits"}
+        self.capabilities |= serial.capabilities | {"sinks", "lists", "list_appends", "merge"}
+        self.capabilities |= {"policy", "affine", "bf16_first", "value_bits"}
+        self.shows |= serial.shows
+        for name in _TOLD:
+            setattr(self, name, partial(self._told, getattr(self, name)))
 
     def _build(self, layer: LayerSpec, _config: Config) -> Any:
-        policy = {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}
-        return self._told(lambda: self.loaded.package.make(layer.kind, layer.window, layer.sinks, **policy))
+        return self._told(lambda: self.loaded.package.make(layer.kind, layer.window, layer.sinks, **_policy(layer)))
+
+    def _build_rows(self, layer: LayerSpec, rows: int, _config: Config) -> Any:
+        policy = {"sinks": layer.sinks, **_policy(layer)}
+        return self._told(lambda: self.loaded.package.make_rows(layer.kind, layer.window, rows, **policy))
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        """Make a group of groups and caches."""
+        return self.loaded.package.merge(list(sources))
 
     def _told(self, act: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -125,6 +183,13 @@ class ChangedAdapter(ContractAdapter):
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
         return self._told(super().append, cache, keys, values, phase, window, array)
+
+    def attend(self, read: Any, queries: Any, scale: float) -> Any:
+        """Ask the read, unless its mask has an empty axis, on which MLX ends the process (a division by zero)."""
+        shape: tuple[int, ...] = getattr(read.mask, "shape", ())
+        if 0 in shape:
+            raise NonsenseError(f"a mask {list(shape)}")
+        return super().attend(read, queries, scale)
 
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Append and hand out the fetch."""
@@ -164,3 +229,7 @@ class ChangedAdapter(ContractAdapter):
     def can_trim_layers(self, caches: list[Any], n: int) -> bool | None:
         """Say whether every layer can trim."""
         return self.loaded.layers.can_trim(caches, n)
+
+
+def _policy(layer: LayerSpec) -> dict[str, Any]:
+    return {"bits": layer.bits, "value_bits": layer.value_bits, "group": layer.group, "start": layer.start}

@@ -8,8 +8,8 @@
 * neighbouring arguments swapped; an assignment, a call or a guard dropped.
 
 Left alone, since they do not decide anything: annotations, docstrings, decorators, base classes, texts, what is
-raised, and functions that return text.  A mutation's ``id`` names function, old and new code, not the line, so it
-survives moved lines.
+raised or asserted, ``strict=`` of a ``zip``, and functions that return text.  A mutation's ``id`` names function, old
+and new code, not the line, so it survives moved lines.
 """
 
 import ast
@@ -130,10 +130,12 @@ def _within(site: _Site) -> Iterator[_Site]:
 
 
 def _silent(node: ast.AST) -> bool:
-    """Say whether a node decides nothing: text, what is raised, imports, functions that return text."""
+    """Say whether a node decides nothing: text, what is raised or asserted, imports, functions that return text."""
     if isinstance(node, ast.FunctionDef):
         return isinstance(node.returns, ast.Name) and node.returns.id == "str"
-    return isinstance(node, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom) or _is_text(node)
+    if isinstance(node, ast.keyword):
+        return node.arg == "strict"
+    return isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom) or _is_text(node)
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -12,6 +12,7 @@ from kvlaw.reference import index_group
 from kvlaw.reference.layout import Cache, Refusal
 from kvlaw.reference.layout_group import RowGroup
 from kvlaw.spec.calls import AppendName
+from kvlaw.spec.config import LayerSpec
 
 _TWO = "rows=1 ; window 1 ; cache as s1 ; window 2 on s1 ; merge c0 s1 as g1"
 
@@ -223,3 +224,94 @@ class AnEmptySourceIsRefused(ReferenceAdapter):
         if any(not source.columns for source in sources):
             raise Refusal("a source without tensors has no shape")
         return super().merge(sources)
+
+
+class LaxMerge(GroupAdapter):
+    """Takes sources by a layer that ``taken`` makes of theirs, and leaves the sources as they were."""
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        layers = [source.layer for source in sources]
+        for source in sources:
+            source.layer = self.taken(source.layer)
+        try:
+            return super().merge(sources)
+        finally:
+            for source, layer in zip(sources, layers, strict=True):
+                source.layer = layer
+
+    def taken(self, layer: LayerSpec) -> LayerSpec:
+        """Give the layer that is looked at."""
+        raise NotImplementedError
+
+
+@fault(
+    "sinks-are-merged-away",
+    breaks="ROWS-7",
+    profile="layout",
+    trace="ring_rows window=2 rows=0 ; cache ring window=2 sinks=1 as s1 ; merge s1 as g1",
+    report="B22",
+)
+class SinksAreMergedAway(LaxMerge):
+    """A ring with sinks joins a group, which pins none."""
+
+    def taken(self, layer: LayerSpec) -> LayerSpec:
+        return evolve(layer, sinks=0)
+
+
+@fault(
+    "starts-are-merged-away",
+    breaks="ROWS-8",
+    profile="layout",
+    trace="full_rows bits=4 start=2 ; cache full bits=4 start=3 as s1 ; merge c0 s1 as g1",
+)
+class StartsAreMergedAway(LaxMerge):
+    """Rows of another start join, and take that of the group."""
+
+    def taken(self, layer: LayerSpec) -> LayerSpec:
+        return evolve(layer, start=self.config.start) if layer.policy == "bf16_first" else layer
+
+
+@fault(
+    "codecs-are-merged-away",
+    breaks="ROWS-8",
+    profile="layout",
+    trace="full_rows bits=4 ; cache full bits=8 as s1 ; merge c0 s1 as g1",
+    report="B127",
+)
+class CodecsAreMergedAway(LaxMerge):
+    """Rows of other bits join, as long as they are empty."""
+
+    def taken(self, layer: LayerSpec) -> LayerSpec:
+        return evolve(layer, bits=self.config.bits, value_bits=self.config.value_bits) if layer.bits else layer
+
+
+@fault(
+    "windows-are-merged-away",
+    breaks="ROWS-8",
+    profile="layout",
+    trace="ring_rows window=2 ; cache ring window=3 as s1 ; merge c0 s1 as g1",
+)
+class WindowsAreMergedAway(LaxMerge):
+    """A ring of another window joins, and takes that of the group."""
+
+    def taken(self, layer: LayerSpec) -> LayerSpec:
+        return evolve(layer, window=self.config.window) if layer.window is not None else layer
+
+
+@fault(
+    "dense-rows-join-that-codes-cannot-hold",
+    breaks="ROWS-8",
+    profile="layout",
+    trace="full_rows bits=4 group=128 start=2 ; cache full as s1 ; decode on s1 ; merge c0 s1 as g1",
+)
+class DenseRowsJoinThatCodesCannotHold(GroupAdapter):
+    """Dense rows join a group whose codes cannot hold their head dims; it is told when they convert."""
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        coded = [source for source in sources if source.layer.bits is not None]
+        dense = [source for source in sources if source.layer.bits is None]
+        if not dense or not any(source.layer.policy == "bf16_first" for source in coded):
+            return super().merge(sources)
+        group = super().merge(dense)
+        group.layer = coded[0].layer.grouped
+        return group

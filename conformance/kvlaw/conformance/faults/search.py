@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import evolve, fields
 
+from kvlaw.conformance.faults.search_rows import draw_rows
 from kvlaw.conformance.minimise import minimise
 from kvlaw.spec.calls import (
     AppendDecode,
@@ -26,7 +27,7 @@ from kvlaw.spec.calls import (
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import CODE_BITS, Config, LayerSpec, Start
+from kvlaw.spec.config import CODE_BITS, Config, LayerSpec, Look, Start
 from kvlaw.spec.trace import Trace
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
@@ -46,7 +47,10 @@ def draw(rng: random.Random) -> Trace:
     window = rng.choice(WINDOWS) if rng.random() < 0.97 else rng.choice((257, 300, 520))  # growth by steps
     layer = LayerSpec("ring", window, rng.choice((0, 0, *range(window)))) if ring else LayerSpec("full")
     layer = _with_policy(rng, layer) if rng.random() < 0.5 else layer  # every other cache has none
-    config = Config(**_fields(layer), batch=rng.choice((1, 1, 2)), look=rng.choice(("every", "every", "last")))
+    look: Look = rng.choice(("every", "every", "last"))
+    if rng.random() < 0.5:  # every other trace is one of a group
+        return draw_rows(rng, layer, look)
+    config = Config(**_fields(layer), batch=rng.choice((1, 1, 2)), look=look)
     return Trace(config, tuple(_calls(rng, layer)))
 
 

@@ -13,10 +13,13 @@ from hypothesis.stateful import precondition, rule
 from kvlaw.conformance.machines.calls import CallRules, lengths
 from kvlaw.conformance.machines.round_rules import RoundRules
 from kvlaw.conformance.machines.row_rules import RowRules, prepare_of
+from kvlaw.reference import index_group
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import Group
 from kvlaw.spec.calls import (
+    MALFORMED,
     AppendDecode,
+    AppendKnown,
     AppendWindow,
     BeginPrefill,
     Call,
@@ -31,6 +34,7 @@ from kvlaw.spec.calls import (
     LookAt,
     MakeCache,
     MakeMask,
+    Malformed,
     Merge,
     Prepare,
     Reset,
@@ -191,6 +195,45 @@ class RowsContractMachine(RowRules, RoundRules, CallRules):
         if rows or self.layout:
             self.do(Filter(rows=rows, on=name))
         self.fired("filter")
+
+    # What single calls seldom meet.
+
+    @precondition(lambda self: not self.over and self.layout and bool(self.resting()))
+    @rule(data=data_, hows=st.lists(st.sampled_from(MALFORMED), min_size=2, max_size=4, unique=True))
+    def spoilt_in_several_ways(self, data: st.DataObject, hows: list[Malformed]) -> None:
+        """Append to a group that holds something tensors that do not fit, one way after another."""
+        name = self.some_group(data, self.resting())
+        self.do(AppendDecode(on=name))
+        for how in hows:
+            if how == "two":
+                self.do(AppendDecode(on=name, malformed=how))
+            else:
+                self.do(AppendWindow(length=data.draw(st.integers(1, 2)), on=name, malformed=how))
+        self.fired("spoilt_in_several_ways")
+
+    @precondition(lambda self: not self.over and "trim" in self.can and bool(self.resting()))
+    @rule(data=data_, count=st.integers(0, 2), short=st.booleans())
+    def trim_and_write_again(self, data: st.DataObject, count: int, short: bool) -> None:
+        """Trim rows that can be trimmed, those with a start at it or one short of it, and append again."""
+        able = [name for name in self.resting() if index_group.can_trim(self.group(name).state, count)]
+        name = self.some_group(data, able or self.resting())
+        if not able and "reset" in self.can:
+            self.do(Reset(on=name))
+        start = self.config.start if isinstance(self.config.start, int) else 2
+        left = start - max((row.offset for row in self.group(name).rows), default=0) - short
+        self.do(AppendWindow(length=left if 0 < left <= 40 else 1, on=name))
+        self.all_of(Trim(n=count, on=name), AppendDecode(on=name))
+        self.fired("trim_and_write_again")
+
+    @precondition(
+        lambda self: not self.over and bool(self.config.bits) and "known" in self.can and bool(self.resting())
+    )
+    @rule(data=data_, before=st.integers(1, 3), length=st.integers(1, 3))
+    def known_after_a_window(self, data: st.DataObject, before: int, length: int) -> None:
+        """Append decided tokens to a group that stores codes, or soon will."""
+        name = self.some_group(data, self.resting())
+        self.all_of(AppendWindow(length=before, on=name), AppendKnown(length=length, on=name))
+        self.fired("known_after_a_window")
 
     # Padding.
 

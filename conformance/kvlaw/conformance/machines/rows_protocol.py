@@ -208,6 +208,14 @@ class RowsProtocolMachine(RowRules, DraftRules):
             self.join((self.batch, name))
         self.fired("refill")
 
+    @precondition(lambda self: not self.over)
+    @rule()
+    def look(self) -> None:
+        """Look at the batch, which may have no rows, and at who is away."""
+        for name in (self.batch, *self.away):
+            self.do(LookAt(on=name))
+        self.fired("look")
+
     # Copies.
 
     @precondition(

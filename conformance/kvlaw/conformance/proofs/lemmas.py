@@ -6,6 +6,13 @@ from kvlaw.conformance.proofs import (
     lemmas_full,
     lemmas_policy,
     lemmas_positions,
+    lemmas_rows,
+    lemmas_rows_block,
+    lemmas_rows_block_masks,
+    lemmas_rows_decode,
+    lemmas_rows_decode_masks,
+    lemmas_rows_growing,
+    lemmas_rows_padding,
     lemmas_slots,
     lemmas_trims,
     lemmas_visibility,
@@ -25,6 +32,13 @@ MODULES = (
     lemmas_trims,
     lemmas_bypass,
     lemmas_policy,
+    lemmas_rows,
+    lemmas_rows_padding,
+    lemmas_rows_decode,
+    lemmas_rows_decode_masks,
+    lemmas_rows_block,
+    lemmas_rows_block_masks,
+    lemmas_rows_growing,
 )
 
 LEMMAS: tuple[Lemma, ...] = tuple(

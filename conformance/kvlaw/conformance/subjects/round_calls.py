@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlaw.conformance.subjects.array_adapter import ArrayAdapter, plain
+from kvlaw.spec.observations import RoundWord
 
 ROUND_CALLS = ("begin_round", "commit_round", "roll_back")
 """What a cache needs so that it is asked for rounds."""
@@ -32,7 +33,7 @@ class RoundCalls(ArrayAdapter):
         """Take back all but the first positions of the round; one number is given as it is."""
         cache.roll_back(keep[0] if len(keep) == 1 else list(keep))
 
-    def round_of(self, cache: Any) -> str | None:
+    def round_of(self, cache: Any) -> RoundWord | None:
         """Say whether a round is open, ``open`` or ``none``; None where that is not said."""
         said: Any = plain(cache, "in_round") if "rounds" in self.capabilities else None
         return None if said is None else "open" if said else "none"

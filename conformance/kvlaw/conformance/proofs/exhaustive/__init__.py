@@ -2,7 +2,8 @@
 
 * `product`: a state of the product of both: integers and columns of the layout, and what history says of each row.
 * `invariants`: what must hold in every state. `moves`: every call, what must hold at it, and the states it leads to.
-* `search`: breadth-first to a fixpoint, and the spaces of each budget. `report`: `kvlaw prove --exhaustive`.
+* `search`: breadth-first to a fixpoint, and the spaces of each budget. `parallel`: several side by side.
+* `report`: `kvlaw prove --exhaustive`.
 
 Columns hold token ids, moved by the plans of the layout; history knows rows as lists of tokens, and padding as counts.
 A position is compared up to a shift: a row that has passed `SHIFT_FROM` is told by its newest W positions alone, so the

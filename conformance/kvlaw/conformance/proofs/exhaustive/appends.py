@@ -17,7 +17,7 @@ def decode(state: Product, reader: Reader) -> Product:
     after = _appended(state, plan, "decode", 1, reader)
     reach = state.given + 1 if window is None else min(state.given + 1, window)
     demand(len(plan.fetch) == reach, f"a decode fetches {len(plan.fetch)} columns, not {reach}")
-    most = max(group.columns, _of_steps(group.write_index + 1)) if window is None else window
+    most = _of_growing(state, group.write_index + 1) if window is None else window
     demand(after.group.columns <= most, f"{after.group.columns} columns after a decode, {most} are enough")
     return after
 
@@ -26,13 +26,17 @@ def block(state: Product, length: int, reader: Reader) -> Product:
     """Append `length` positions per row behind the newest columns, less the right padding; raises ViolationError."""
     window = state.window
     plan = plans.plan_block(state.group, length)
-    left = evolve(state, given=state.given - state.cut, lines=[evolve(line, over=0) for line in state.lines])
+    left = evolve(
+        state,
+        given=state.given - state.cut,
+        lines=[Line(line.row, line.padding, 0, line.cells) for line in state.lines],
+    )
     after = _appended(left, plan, "window", length, reader)
     past = left.given if window is None else min(left.given, window - 1)
     demand(len(plan.fetch) == past + length, f"a block fetches {len(plan.fetch)} columns, not {past + length}")
     columns, write_index = after.group.columns, after.group.write_index
     if window is None:
-        most = max(state.group.columns, _of_steps(past + length))
+        most = _of_growing(state, past + length)
     else:
         most = (min(left.given, window) if state.ends_pend else past) + length
         laid = write_index == columns and not after.group.rotated
@@ -41,8 +45,12 @@ def block(state: Product, length: int, reader: Reader) -> Product:
     return after
 
 
-def _of_steps(needed: int) -> int:
-    return -(-needed // STEP) * STEP
+def _of_growing(state: Product, needed: int) -> int:
+    """Bound the columns of a growing group: those that are there if they are enough and none was taken off."""
+    columns, rounded = state.group.columns, -(-needed // STEP) * STEP
+    if needed <= columns and all(line.over == 0 for line in state.lines):
+        return columns
+    return max(columns, rounded)
 
 
 def _appended(state: Product, plan: RowsPlan, phase: Phase, length: int, reader: Reader) -> Product:
@@ -54,7 +62,7 @@ def _appended(state: Product, plan: RowsPlan, phase: Phase, length: int, reader:
     for line, sources in zip(state.lines, plan.sources, strict=True):
         cells = moved(line.cells, sources)
         after, ids, real = line.appended(length)
-        lines.append(evolve(after, cells=cells[:at] + ids + cells[end:]))
+        lines.append(Line(after.row, after.padding, after.over, cells[:at] + ids + cells[end:]))
         reals.append(real)
     reader.check(
         Reading(

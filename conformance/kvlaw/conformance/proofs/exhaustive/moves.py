@@ -105,7 +105,10 @@ def _prepared(state: Product, before: Product, left: Sequence[int], lengths: Seq
     after = plans.prepared(state.group, left, lengths, right)
     demand(plans.prepared(state.group, left, lengths, None).ends is None, "lengths without right padding pend")
     ends = (None,) * len(left) if lengths is None else lengths
-    lines = [evolve(line, padding=Padding(pad, end)) for line, pad, end in zip(before.lines, left, ends, strict=True)]
+    lines = [
+        Line(line.row, Padding(pad, end), cells=line.cells)
+        for line, pad, end in zip(before.lines, left, ends, strict=True)
+    ]
     return Product(after, lines, state.given)
 
 

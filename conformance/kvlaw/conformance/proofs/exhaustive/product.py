@@ -57,7 +57,7 @@ class Line:
         ids = tuple(range(self.row.offset + 1, self.row.offset + 1 + len(real)))
         held = dict(zip(real, ids, strict=True))
         late = 0 if self.padding.until is None else max(0, length - self.padding.until)
-        line = evolve(self, row=self.row.appended(ids), padding=self.padding.after(length), over=self.over + late)
+        line = Line(self.row.appended(ids), self.padding.after(length), self.over + late, self.cells)
         return line, tuple(held.get(index, DEAD) for index in range(length)), real
 
 
@@ -155,5 +155,5 @@ def _forgotten(line: Line, oldest: int, shift: int, columns: int) -> Line:
     offset = line.row.offset
     cells = tuple([cell - shift if oldest < cell <= offset else DEAD for cell in line.cells[:columns]])
     if shift == 0:
-        return line if cells == line.cells else evolve(line, cells=cells)
-    return evolve(line, row=Row(tuple(range(1, offset - shift + 1))), cells=cells)
+        return line if cells == line.cells else Line(line.row, line.padding, line.over, cells)
+    return Line(Row(tuple(range(1, offset - shift + 1))), line.padding, line.over, cells)

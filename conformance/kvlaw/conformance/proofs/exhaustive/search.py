@@ -67,12 +67,13 @@ OnProgress = Callable[[Space, int, int], None]
 SPACES: dict[Budget, tuple[Space, ...]] = {
     "ci": (
         *(Space(window, 1) for window in (1, 2, 3, 4)),
-        *(Space(window, 2) for window in (1, 2, 3)),
+        *(Space(window, 2) for window in (1, 2)),
         Space(None, 2, positions=4),
+        Space(3, 2),
     ),
-    "deep": (*(Space(window, 2) for window in (1, 2, 3, 4)), Space(None, 2, positions=6)),
+    "deep": (*(Space(window, 2) for window in (1, 2, 3)), Space(None, 2, positions=5), Space(4, 2)),
 }
-"""The searches of each budget; up to two rows includes one row and none."""
+"""The searches of each budget, the longest last; up to two rows includes one row and none."""
 
 _EVERY = 1000
 
@@ -110,7 +111,7 @@ class _Search:
 
     def _reach(self, state: Product | None, origin: tuple[Product, str] | None) -> None:
         self.transitions += origin is not None
-        if self.on_progress is not None and self.transitions % _EVERY == 0:
+        if self.on_progress is not None and origin is not None and self.transitions % _EVERY == 0:
             self.on_progress(self.space, len(self.before), self.transitions)
         normal = None if state is None else normal_form(state)
         if normal is not None and normal not in self.before:
