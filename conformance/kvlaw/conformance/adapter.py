@@ -354,6 +354,7 @@ _VERBS = {
     "end_prefill": "bracket",
     **dict.fromkeys(("begin_round", "commit_round", "roll_back"), "rounds"),
     "known": "known",
+    "compiled": "compiled",
     "dense": "dense",
     "mask": "mask",
     "trim": "trim",

@@ -17,6 +17,7 @@ which it was.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 from weakref import ref
 
@@ -129,6 +130,21 @@ def compile_step(model: Callable[..., Any], caches: Sequence[Any]) -> CompiledSt
         ConfigError: if one is no cache of ours, or in the list twice.
     """
     return CompiledStep(model, caches)
+
+
+@cache
+def compiles() -> bool:
+    """Say whether ``mx.compile`` keeps graphs here; it does not without g++, nor where it is disabled."""
+    traced: list[int] = []
+
+    def trace(array: mx.array) -> mx.array:
+        traced.append(1)
+        return array + array
+
+    graph = mx.compile(trace)
+    for number in (1, 2):
+        graph(mx.array(number, mx.int32))
+    return len(traced) == 1
 
 
 def _target(wrapped: Any) -> Target:

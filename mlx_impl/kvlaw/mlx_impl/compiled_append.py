@@ -9,12 +9,13 @@ from functools import lru_cache
 
 import mlx.core as mx
 
+from kvlaw.mlx_impl.caches import window_argument
 from kvlaw.mlx_impl.codec import Codec
-from kvlaw.mlx_impl.decode_steps import DecodeSlot, Target, prepare_decode_step
+from kvlaw.mlx_impl.decode_steps import DecodeSlot, Target, prepare_decode_step, widened
 from kvlaw.mlx_impl.group_masks import group_decode_mask
 from kvlaw.mlx_impl.groups import RowGroup
 from kvlaw.mlx_impl.inputs import Layout, admit
-from kvlaw.mlx_impl.masks import Lease, Mask
+from kvlaw.mlx_impl.masks import Lease, Mask, decode_mask
 from kvlaw.mlx_impl.planes import Planes
 from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.mlx_impl.reads import Read
@@ -44,19 +45,25 @@ class CompiledRead(Read):
 
 
 @clause("DEC-1", "DEC-2", "DEC-3", "DEC-4", "DEC-5", "DEC-6", "DEC-7", "DEC-9", "DEC-10")
-def append_compiled(cache: Target, keys: mx.array, values: mx.array) -> Read:
+def append_compiled(
+    cache: Target, keys: mx.array, values: mx.array, *, window: int | None = None, as_array: bool = False
+) -> Read:
     """Append one position per row, keys ``[B, H, 1, Dk]`` and values ``[B, H, 1, Dv]``, and return its read.
 
+    ``window`` and ``as_array`` are those of ``append_decode``.
+
     Raises:
-        CacheError: if the arrays are refused, the cache is empty, in a round, or has padding announced.
+        CacheError: if the arrays or the window are refused, the cache is empty, in a round, or has padding announced.
     """
     step = prepare_decode_step(cache, whole=True)
     layout, store = step.layout, cache.policy.codes
     if not layout.fits_decode(keys, values):
         admit(keys, values, layout, decode=True)
-    mask = _mask(cache)
+    mask = _mask(cache, None if window is None else window_argument(window), as_array)
     inputs = step.decode_inputs()
     hidden = Lease(inputs[-1], "decode") if step.decode_slot.masked else None
+    if isinstance(mask, Lease):
+        hidden = Lease(widened(mask.array, step.columns), "decode")
     outputs = _update(step.decode_slot, store.codec if store else None)(keys, values, inputs)
     whole = step.planes_of(outputs)
     fetched = step.fetched(whole)
@@ -64,11 +71,11 @@ def append_compiled(cache: Target, keys: mx.array, values: mx.array) -> Read:
     return CompiledRead(fetched, mask, layout, whole, hidden)
 
 
-def _mask(cache: Target) -> Mask:
+def _mask(cache: Target, window: int | None, as_array: bool) -> Mask:
     """Return the mask of the decode that comes next."""
     if isinstance(cache, RowGroup):
-        return group_decode_mask(cache.content.geometry, None, as_array=False)
-    return None
+        return group_decode_mask(cache.content.geometry, window, as_array)
+    return decode_mask(cache.place, window, as_array)
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -188,7 +188,7 @@ class DecodeStep:
         if phase == "fixed" and self._mask is None:
             inputs.append(shared.prefix(self._place.write + 1, self._place.columns))
         elif self._mask is not None:
-            inputs.append(_widened(self._mask, self._place.columns))
+            inputs.append(widened(self._mask, self._place.columns))
         return inputs
 
     def planes_of(self, outputs: Sequence[mx.array]) -> Planes:
@@ -338,7 +338,7 @@ def _written(array: mx.array, column: mx.array, at: int) -> mx.array:
     return held
 
 
-def _widened(mask: mx.array, columns: int) -> mx.array:
+def widened(mask: mx.array, columns: int) -> mx.array:
     """Hide the columns behind a mask of rows ``[B, 1, 1, width]``."""
     spare = columns - mask.shape[-1]
     return mx.concatenate([mask, mx.zeros((*mask.shape[:-1], spare), mx.bool_)], -1) if spare else mask

@@ -20,6 +20,7 @@ from kvlaw.reference.states import States
 from kvlaw.reference.trims import dropped_by
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
 from kvlaw.spec.calls import (
+    AppendDecode,
     BeginPrefill,
     BeginRound,
     Call,
@@ -107,7 +108,7 @@ class GroupJudge:
     @clause("ROWS-1", "ROWS-2", "PAD-5", "PREC-29", "READ-16", "READ-17", "READ-18")
     def _append(self, group: Group, call: Call, tokens: tuple[int, ...]) -> Judged:
         length = call.appends
-        decodes = call.verb == "decode" or (call.verb == "dense" and length == 1 and not group.pends)
+        decodes = isinstance(call, AppendDecode) or (call.verb == "dense" and length == 1 and not group.pends)
         phase: Phase = "decode" if decodes else "window"
         given = tuple(tokens[b * length : (b + 1) * length] for b in range(len(group.rows)))
         before, after, plan = group.appended(phase, given, bool(getattr(call, "unread", False)))

@@ -16,7 +16,7 @@ from kvlaw.reference.rounds import Rounds
 from kvlaw.reference.states import States
 from kvlaw.reference.trims import Judged, Trims
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
-from kvlaw.spec.calls import Call, Clone, Drop, FetchDense, LookAt, MakeMask, Phase, Reset, TakeState, Trim
+from kvlaw.spec.calls import AppendDecode, Call, Clone, Drop, FetchDense, LookAt, MakeMask, Phase, Reset, TakeState, Trim
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Form
@@ -87,7 +87,8 @@ class Judge:
 
     @clause("POS-2", "POS-3", "READ-1", "READ-5", "READ-6", "READ-7", "READ-8", "VIS-3", "VIS-5", "VIS-7", "VIS-8")
     def _append(self, model: Model, call: Call, tokens: tuple[int, ...], seen: Seen) -> Judged:
-        phase: Phase = "decode" if call.verb == "decode" or (call.verb == "dense" and call.appends == 1) else "window"
+        single = call.verb == "dense" and call.appends == 1
+        phase: Phase = "decode" if single or isinstance(call, AppendDecode) else "window"
         argument, unread = getattr(call, "window", None), bool(getattr(call, "unread", False))
         after, plan = model.appended(phase, tokens, unread)
         sights = after.sights(len(tokens), argument)

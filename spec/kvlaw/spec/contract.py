@@ -70,6 +70,7 @@ CAPABILITIES: dict[str, str] = {
     "left_padding": "it takes a prefill with padding before the shorter rows",
     "bracket": "it takes a prefill in several appends in which no row changes its storage",
     "rounds": "it takes back the positions that were appended since a round was begun, all but some",
+    "compiled": "it decodes by a compiled step",
     "lists": "a list of layers can be trimmed, cloned and asked as one",
 }
 """Every capability, and what a subject that has it does."""
