@@ -281,7 +281,7 @@ def _serial_parts(cache: Cache, planes: Planes) -> _Parts:
 
 
 def _rows_parts(group: RowGroup) -> _Parts:
-    content = settled_for_append(group.content, 1)
+    content = settled_for_append(group.content)
     geometry, planes, layout = content.geometry, content.planes, content.layout
     assert planes is not None  # noqa: S101  # settling only converts
     assert layout is not None  # noqa: S101  # what holds planes knows their shape

@@ -120,7 +120,8 @@ class GroupJudge:
         )
         kind = index_group.mask_kind(group.state, length, phase, getattr(call, "window", None))
         idle = ("PAD-6",) if not all(context.real) else ()
-        cited = (*idle, "PAD-5", "POS-2") if group.pends else ("POS-2",)
+        compiled = ("DEC-9", "DEC-1") if call.verb == "compiled" else ()
+        cited = (*compiled, *idle, "PAD-5", "POS-2") if group.pends else (*compiled, "POS-2")
         layout = self.profile == "layout"
         return evolve(shows, rows=rows, charged=cited, mask=kind if layout else None), after
 

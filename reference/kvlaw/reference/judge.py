@@ -94,7 +94,7 @@ class Judge:
         sights = after.sights(len(tokens), argument)
         fetched = tuple(after.slots[column] for column in plan.fetch)
         shows = Expectation(
-            charged=("POS-2",),
+            charged=("DEC-1", "POS-2") if call.verb == "compiled" else ("POS-2",),
             sights=sights,
             order=tuple(_in_order(fetched, frozenset(sight.allowed)) for sight in sights),
             fetched=fetched,
