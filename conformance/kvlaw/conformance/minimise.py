@@ -23,6 +23,7 @@ from kvlaw.spec.calls import (
     Call,
     Clone,
     CommitPrefill,
+    CompiledDecode,
     Drop,
     EndPrefill,
     Extract,
@@ -233,6 +234,8 @@ def _simpler_call(call: Call) -> Iterator[Call]:
         yield from (evolve(call, window=w) for w in _lower(call.window, 1))
     if isinstance(call, FetchDense) and call.malformed is None:
         yield AppendDecode(on=call.on) if call.length == 1 else AppendWindow(on=call.on, length=call.length)
+    if isinstance(call, CompiledDecode):
+        yield AppendDecode(on=call.on, as_=call.as_, window=call.window, array=call.array, malformed=call.malformed)
     if isinstance(call, AppendKnown) and call.malformed is None:
         yield AppendWindow(on=call.on, length=call.length)
     if isinstance(call, (AppendKnown, AppendWindow, FetchDense)):

@@ -16,7 +16,19 @@ from kvlaw.reference.rounds import Rounds
 from kvlaw.reference.states import States
 from kvlaw.reference.trims import Judged, Trims
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
-from kvlaw.spec.calls import AppendDecode, Call, Clone, Drop, FetchDense, LookAt, MakeMask, Phase, Reset, TakeState, Trim
+from kvlaw.spec.calls import (
+    AppendDecode,
+    Call,
+    Clone,
+    Drop,
+    FetchDense,
+    LookAt,
+    MakeMask,
+    Phase,
+    Reset,
+    TakeState,
+    Trim,
+)
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Form

@@ -19,7 +19,11 @@ _KEPT = ("offset", "held", "write_index", "columns")
 """The fields that a refused call is first seen to have changed."""
 _POLICY_ACTS = {
     "compiled": ("DEC-8",),
-    "clone": ("PREC-14",), "look": ("PREC-14",), "trim": ("PREC-6",), "reset": ("PREC-6",)}
+    "clone": ("PREC-14",),
+    "look": ("PREC-14",),
+    "trim": ("PREC-6",),
+    "reset": ("PREC-6",),
+}
 """What the storage rests on after calls that must not change it, or make it what it was; a look: where others act."""
 
 

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import CallRules, arguments, lengths
+from kvlaw.conformance.machines.compiled_rules import CompiledRules
 from kvlaw.conformance.machines.list_rules import ListRules
 from kvlaw.conformance.machines.round_rules import RoundRules
 from kvlaw.spec.calls import AppendWindow, Trim
@@ -11,7 +12,7 @@ from kvlaw.spec.calls import AppendWindow, Trim
 data_ = st.data()
 
 
-class ContractMachine(ListRules, RoundRules, CallRules):
+class ContractMachine(ListRules, CompiledRules, RoundRules, CallRules):
     """Calls anything at any time."""
 
     optional = (
@@ -32,6 +33,7 @@ class ContractMachine(ListRules, RoundRules, CallRules):
         "far",
         "odd",
         "round",
+        "compiled",
     )
 
     @precondition(lambda self: not self.over and "bypass" in self.used and "bypass" in self.can)

@@ -15,6 +15,7 @@ from kvlaw.spec.calls import (
     BeginRound,
     Clone,
     CommitRound,
+    CompiledDecode,
     LookAt,
     OpenList,
     Reset,
@@ -26,6 +27,7 @@ from kvlaw.spec.config import LayerSpec
 data_ = st.data()
 _LIST_ACTS = (
     "decode",
+    "compiled",
     "window",
     "window",
     "known",
@@ -94,6 +96,8 @@ class ListRules(LockstepMachine):
         offset = cast("Layers", self.run_.oracle.world[name]).offset
         if act == "decode":
             self.do(AppendDecode(on=name))
+        elif act == "compiled" and "compiled" in self.can and "compiled" in self.used and (offset or self.layout):
+            self.do(CompiledDecode(on=name))
         elif act == "window":
             self.do(AppendWindow(on=name, length=data.draw(st.integers(1, 5))))
         elif act == "known" and "known" in self.can:
