@@ -7,7 +7,7 @@ what comes out is committed.  Growing caches, and rings that are not full, take 
 
 A step gives the bits that the model gives without ``mx.compile``, and leaves the caches as a decode would.  Attention
 over hidden columns weighs them exactly 0 where scores are finite and softmax and products sum in the order of columns,
-as MLX's CPU kernels do.
+as MLX's CPU kernels do.  What was trimmed or taken back may lie there and be no number: then the step is another.
 
 The model's weights are constants of the graph: make another step when they change.
 
@@ -21,13 +21,14 @@ from functools import cache
 from typing import Any
 from weakref import ref
 
+import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache
-from kvlaw.mlx_impl.decode_steps import DecodeStep, Shared, Target, prepare_decode_step
+from kvlaw.mlx_impl.decode_steps import DecodeStep, Shared, Target, finite_tail, prepare_decode_step
 from kvlaw.mlx_impl.errors import ConfigError
 from kvlaw.mlx_impl.evaluate import evaluate
-from kvlaw.mlx_impl.geometry import RingGeometry
+from kvlaw.mlx_impl.geometry import Geometry, RingGeometry
 from kvlaw.mlx_impl.groups import RowGroup
 from kvlaw.mlx_impl.kinds import RingCache
 from kvlaw.mlx_impl.planes import Planes
@@ -38,13 +39,27 @@ Key = tuple[str, ...]
 """The slot keys of all layers."""
 
 
+@attrs.frozen(eq=False)
+class Left:
+    """What a step left of a layer: its planes, where it stood, and whether it kept columns out."""
+
+    planes: "ref[Planes | None]"
+    place: Geometry
+    guarded: bool
+
+    def is_of(self, cache: Target) -> bool:
+        """Say whether a cache holds that still, so that nobody else came in."""
+        return self.planes() is cache.planes and self.place is cache.place
+
+
 class CompiledStep:
     """One decode of a model, compiled; made by ``compile_step``."""
 
     def __init__(self, model: Callable[..., Any], caches: Sequence[Any]) -> None:
         self._model, self._wrapped = model, list(caches)
         self._compiled: dict[Key, Callable[..., Any]] = {}
-        self._ours: list[ref[Planes | None]] = []
+        self._known: list[Left] = []
+        mx.default_stream(mx.default_device())  # what is traced before there is one is traced again
         self.traces: Counter[tuple[Key, tuple[int, ...]]] = Counter()
         """How often the model was traced, by slot keys and by columns of each layer."""
         self.calls: Counter[tuple[Key, tuple[int, ...]]] = Counter()
@@ -67,7 +82,8 @@ class CompiledStep:
             CacheError: if a cache is empty, in a round, or has padding announced; then no layer has changed.
         """
         caches = self._caches()
-        steps = [prepare_decode_step(c, whole=True, clean=self._is_clean(i, c)) for i, c in enumerate(caches)]
+        guards = self._guards(caches)
+        steps = [prepare_decode_step(cache, whole=True, guarded=g) for cache, g in zip(caches, guards, strict=True)]
         key = tuple(step.decode_slot.key for step in steps)
         at = key, tuple(step.capacity for step in steps)
         run = self._compiled.get(key)
@@ -82,16 +98,23 @@ class CompiledStep:
         for step, of_layer in zip(steps, planes, strict=True):
             step.commit_decode_step(of_layer)
         self.calls[at] += 1
-        self._ours = [ref(cache.planes) for cache in caches]
+        self._known = [Left(ref(c.planes), c.place, s.decode_slot.guarded) for c, s in zip(caches, steps, strict=True)]
         return outputs
 
     def _caches(self) -> list[Target]:
         """Return the caches as they are now; a drop-in may hold another one than before."""
         return [_target(wrapped) for wrapped in self._wrapped]
 
-    def _is_clean(self, index: int, cache: Target) -> bool:
-        """Say whether what a layer holds is what the step before left, so that nothing stale lies behind it."""
-        return bool(self._ours) and self._ours[index]() is cache.planes
+    def _guards(self, caches: list[Target]) -> list[bool]:
+        """Say which layers have to keep columns out that are no numbers; asked once, while nobody else comes in."""
+        known = self._known or [None] * len(caches)
+        here = [found is not None and found.is_of(cache) for found, cache in zip(known, caches, strict=True)]
+        tails = [None if known_ else finite_tail(cache) for known_, cache in zip(here, caches, strict=True)]
+        evaluate(*(tail for tail in tails if tail is not None))
+        return [
+            found.guarded if found is not None and known_ else tail is not None and not tail
+            for found, known_, tail in zip(known, here, tails, strict=True)
+        ]
 
     def _plan(self, step: DecodeStep, index: int) -> LayerPlan:
         cache, wrapped = self._caches()[index], self._wrapped[index]
@@ -136,6 +159,7 @@ def compile_step(model: Callable[..., Any], caches: Sequence[Any]) -> CompiledSt
 def compiles() -> bool:
     """Say whether ``mx.compile`` keeps graphs here; it does not without g++, nor where it is disabled."""
     traced: list[int] = []
+    mx.default_stream(mx.default_device())  # as in ``CompiledStep``
 
     def trace(array: mx.array) -> mx.array:
         traced.append(1)

@@ -11,7 +11,7 @@ import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import window_argument
 from kvlaw.mlx_impl.codec import Codec
-from kvlaw.mlx_impl.decode_steps import DecodeSlot, Target, prepare_decode_step, widened
+from kvlaw.mlx_impl.decode_steps import DecodeSlot, Target, finite_tail, guarded, prepare_decode_step, widened
 from kvlaw.mlx_impl.group_masks import group_decode_mask
 from kvlaw.mlx_impl.groups import RowGroup
 from kvlaw.mlx_impl.inputs import Layout, admit
@@ -55,7 +55,8 @@ def append_compiled(
     Raises:
         CacheError: if the arrays or the window are refused, the cache is empty, in a round, or has padding announced.
     """
-    step = prepare_decode_step(cache, whole=True)
+    tail = finite_tail(cache)
+    step = prepare_decode_step(cache, whole=True, guarded=tail is not None and not tail)
     layout, store = step.layout, cache.policy.codes
     if not layout.fits_decode(keys, values):
         admit(keys, values, layout, decode=True)
@@ -67,6 +68,8 @@ def append_compiled(
     outputs = _update(step.decode_slot, store.codec if store else None)(keys, values, inputs)
     whole = step.planes_of(outputs)
     fetched = step.fetched(whole)
+    if step.decode_slot.guarded:
+        whole = step.planes_of(guarded(outputs, inputs[len(outputs)]))
     step.commit_decode_step(outputs)
     return CompiledRead(fetched, mask, layout, whole, hidden)
 

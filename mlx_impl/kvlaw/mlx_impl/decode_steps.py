@@ -48,7 +48,8 @@ Target = Cache | RowGroup
 
 def _key(slot: "DecodeSlot") -> str:
     codec = f":{slot.bits}:{slot.value_bits}:{slot.group}" if slot.storage == "affine" else ""
-    return f"{slot.phase}:{slot.storage}{codec}{':masked' if slot.masked else ''}"
+    flags = f"{':masked' if slot.masked else ''}{':guarded' if slot.guarded else ''}"
+    return f"{slot.phase}:{slot.storage}{codec}{flags}"
 
 
 @attrs.frozen
@@ -61,6 +62,8 @@ class DecodeSlot:
     value_bits: int = 0
     group: int = 0
     masked: bool = False
+    guarded: bool = False
+    """Values behind the column that is written are replaced by zeros before they are attended."""
     key: str = attrs.field(init=False, default=attrs.Factory(_key, takes_self=True))
     """All of it as text: ``fixed:affine:4:4:64:masked``."""
 
@@ -122,8 +125,8 @@ class _Place:
     phase: DecodePhase
     write: int
     columns: int
-    cleared: Plan | None
-    """The layout that clears what is stale behind the column to write, if the move does not."""
+    spare: bool
+    """Columns that are no spare zeros of this move may lie behind the column that is written."""
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -132,9 +135,7 @@ def _placed(place: Geometry, whole: bool) -> _Place:
     write = move.write[2].start if move.write else sum(index[2].stop - index[2].start for index in move.front)
     columns = move.then.columns
     stale = whole and phase == "concat" and move.write is not None and write + 1 < columns
-    front = (columns_index(0, write),) if write else ()
-    cleared = Plan(move.then, front=front, spare=columns - write - 1) if stale else None
-    return _Place(move, "fixed" if whole and phase == "concat" else phase, write, columns, cleared)
+    return _Place(move, "fixed" if whole and phase == "concat" else phase, write, columns, stale)
 
 
 class DecodeStep:
@@ -144,11 +145,14 @@ class DecodeStep:
 
     _planes: Planes | None
 
-    def __init__(self, cache: Target, at: _Place, parts: "_Parts", planes: Planes, before: Planes) -> None:
+    def __init__(
+        self, cache: Target, at: _Place, parts: "_Parts", planes: Planes, before: Planes, guarded: bool
+    ) -> None:
         self._cache, self._place, self._planes, self._before = cache, at, planes, before
         self._mask = parts.mask.array if isinstance(parts.mask, Lease) else None
         self._then, self._content, self.layout = parts.then, parts.content, parts.layout
-        self.decode_slot = _slot(planes, at.phase, masked=at.phase == "fixed" or self._mask is not None)
+        masked = at.phase == "fixed" or self._mask is not None
+        self.decode_slot = _slot(planes, at.phase, masked, guarded and at.spare)
 
     @property
     def write(self) -> int:
@@ -249,11 +253,11 @@ class _Parts:
 
 
 @clause("DEC-1", "DEC-4", "DEC-5", "DEC-6", "DEC-7", "DEC-10")
-def prepare_decode_step(cache: Target, *, whole: bool = False, clean: bool = False) -> DecodeStep:
+def prepare_decode_step(cache: Target, *, whole: bool = False, guarded: bool = False) -> DecodeStep:
     """Prepare a decode of ``cache``, which stays as it is.
 
     ``whole`` asks for ``fixed`` instead of ``concat``.  Hidden columns then weigh exactly 0, which makes nothing of a
-    number but NaN of what is none; so stale ones are cleared, unless the caller knows that they are ``clean``.
+    number, but NaN of what is none; ``guarded`` asks for a graph that keeps such columns out (``finite_tail``).
 
     Raises:
         RoundError: if a round is open.
@@ -269,9 +273,33 @@ def prepare_decode_step(cache: Target, *, whole: bool = False, clean: bool = Fal
         raise ConfigError(f"a compiled decode of {cache!r}", "it is empty: append first", "DEC-5")
     parts = _rows_parts(cache) if isinstance(cache, RowGroup) else _serial_parts(cache, before)
     at = _placed(parts.place, whole)
-    move = at.move if clean or at.cleared is None else at.cleared
-    planes = parts.planes if move.write is not None else _laid_out(parts.planes, move)
-    return DecodeStep(cache, at, parts, planes, before)
+    planes = parts.planes if at.move.write is not None else _laid_out(parts.planes, at.move)
+    return DecodeStep(cache, at, parts, planes, before, guarded)
+
+
+@clause("DEC-3")
+def finite_tail(cache: Target) -> mx.array | None:
+    """Say, as an array to be evaluated, whether all values behind the next column are finite; None if there are none.
+
+    What was trimmed or taken back lies there as it was.
+    """
+    planes = cache.planes
+    if planes is None or not _placed(cache.place, True).spare:
+        return None
+    arrays = [planes.values] if isinstance(planes, DensePlanes) else []
+    if isinstance(planes, AffinePlanes):
+        arrays = list(planes.values[1:])  # scales and biases
+    write = cache.place.write_index
+    finite = [mx.all(mx.isfinite(array[:, :, write:])) for array in arrays]
+    return mx.all(mx.stack(finite)) if finite else None
+
+
+def guarded(planes: Sequence[mx.array], write: mx.array) -> list[mx.array]:
+    """Replace what stands behind column ``write`` of values by zeros: of dense ones, or of scales and biases."""
+    seen = (mx.arange(planes[0].shape[2]) <= write)[:, None]
+    count = 1 if len(planes) == 2 else 2
+    hidden = [mx.where(seen, plane, mx.zeros((), plane.dtype)) for plane in planes[-count:]]
+    return [*planes[:-count], *hidden]
 
 
 def _serial_parts(cache: Cache, planes: Planes) -> _Parts:
@@ -292,19 +320,19 @@ def _rows_parts(group: RowGroup) -> _Parts:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _dense_slot(phase: DecodePhase, masked: bool) -> DecodeSlot:
-    return DecodeSlot(phase, "dense", masked=masked)
+def _dense_slot(phase: DecodePhase, masked: bool, guarded: bool) -> DecodeSlot:
+    return DecodeSlot(phase, "dense", masked=masked, guarded=guarded)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _affine_slot(codec: Codec, phase: DecodePhase, masked: bool) -> DecodeSlot:
-    return DecodeSlot(phase, "affine", codec.bits, codec.value_bits, codec.group, masked)
+def _affine_slot(codec: Codec, phase: DecodePhase, masked: bool, guarded: bool) -> DecodeSlot:
+    return DecodeSlot(phase, "affine", codec.bits, codec.value_bits, codec.group, masked, guarded)
 
 
-def _slot(planes: Planes, phase: DecodePhase, *, masked: bool) -> DecodeSlot:
+def _slot(planes: Planes, phase: DecodePhase, masked: bool, guarded: bool) -> DecodeSlot:
     if isinstance(planes, AffinePlanes):
-        return _affine_slot(planes.store.codec, phase, masked)
-    return _dense_slot(phase, masked)
+        return _affine_slot(planes.store.codec, phase, masked, guarded)
+    return _dense_slot(phase, masked, guarded)
 
 
 def arrays_of(planes: Planes) -> list[mx.array]:

@@ -10,7 +10,7 @@ import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.codec import Codec, as_codes
-from kvlaw.mlx_impl.decode_steps import DecodeSlot
+from kvlaw.mlx_impl.decode_steps import DecodeSlot, guarded
 from kvlaw.mlx_impl.errors import ConfigError, CountError, ShapeError, WindowError
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.spec.cite import clause
@@ -80,6 +80,8 @@ class TracedLayer:
             self._fetched = [mx.concatenate(list(pair), 2) for pair in zip(self._planes, new, strict=True)]
         else:
             self._fetched = self.outputs = updated([*self._planes, self._write], new)
+            if plan.slot.guarded:
+                self._fetched = guarded(self.outputs, self._write)
         self._last = self._handed()
         return self._last
 

@@ -63,8 +63,7 @@ class CompiledRules(GeneratesCompiled, CallRules):
         self.do(AppendWindow(length=length, on=name))
         thing = self.run_.oracle.world[name]
         rows = [row.offset for row in thing.rows] if isinstance(thing, Group) else [self.thing(name).offset]
-        window = self.config.window
-        if max(rows, default=0) < (window or max(rows, default=0) + 1):
+        if rows and (self.config.window is None or max(rows) < self.config.window):
             self.do(Trim(n=min(data.draw(st.integers(1, length)), *rows), on=name))
         for _ in range(steps):
             if takes_compiled(self.run_.oracle.world.get(name)):
