@@ -68,6 +68,8 @@ def test_a_line_passes_up_to_its_bound(quantity: str, bound: float) -> None:
 def test_a_ratio_inside_the_spread_of_mlx_lm_against_itself_passes() -> None:
     assert line(1.2, control_high=1.21).passed
     assert not line(1.2, control_high=1.19).passed
+    assert line(0.9, quantity="bookkeeping", control_high=1.1).passed
+    assert not line(0.91, quantity="bookkeeping", control_high=1.1).passed  # a bound below 1 is no matter of spread
 
 
 def test_the_bounds_are_those_of_the_issue() -> None:

@@ -2,19 +2,32 @@
 
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
 
 from kvlaw.conformance.adapter import AdapterSubject
-from kvlaw.conformance.check import Plan, Progress, applicable, check, counted, probe, replay
+from kvlaw.conformance.check import (
+    EFFORTS,
+    Plan,
+    Progress,
+    applicable,
+    check,
+    counted,
+    machines,
+    probe,
+    replay,
+)
 from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.conformance.opening import SettingError, name_of, open_any
 from kvlaw.conformance.result import EXIT_CODES, ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.conformance.subjects.targets import TargetError
+from kvlaw.reference.layout_group import RowGroup
 from kvlaw.spec.clauses import load_clauses
+from kvlaw.spec.config import KINDS, ROW_KINDS, Kind
 from kvlaw.spec.text_form import parse, write
 
 CLAUSES = load_clauses()
@@ -49,7 +62,7 @@ def outcome(found: CheckResult, clause: str) -> ClauseResult:
 
 def test_a_clause_applies_by_kind_and_by_capability():
     assert applicable(CLAUSES["GROW-1"], "full", frozenset()) == ""
-    assert applicable(CLAUSES["GROW-1"], "ring", frozenset()) == "speaks of full only"
+    assert applicable(CLAUSES["GROW-1"], "ring", frozenset()) == "speaks of full, full_rows only"
     assert applicable(CLAUSES["TRIM-4"], "ring", frozenset({"trim", "can_trim"})) == ""
     why = applicable(CLAUSES["TRIM-4"], "ring", frozenset({"trim"}))
     assert why == "the target lacks can_trim: it says beforehand what it can trim"
@@ -63,7 +76,7 @@ def test_the_reference_is_told_to_be_right_as_far_as_it_was_asked():
     assert found.failed == ()
     assert found.verdict in {"conformant", "incomplete"}
     assert {r.outcome for r in found.clauses} <= {"pass", "not exercised", "not applicable"}
-    assert outcome(found, "GROW-1").why == "speaks of full only"
+    assert outcome(found, "GROW-1").why == "speaks of full, full_rows only"
     assert outcome(found, "VIS-1").exercised > 0
     assert {r.clause.id for r in found.clauses} == set(CLAUSES)
 
@@ -230,9 +243,9 @@ def test_arithmetic_has_a_line_of_its_own():
 
 
 def test_targets_are_opened_by_name_or_as_objects():
-    assert open_any("builtin:oracle").kinds == ("full", "ring")
+    assert open_any("builtin:oracle").kinds == KINDS
     assert open_any("builtin:oracle", {"kind": "ring"}).kinds == ("ring",)
-    assert open_any("builtin:oracle", {"window": 8}).kinds == ("ring",)
+    assert open_any("builtin:oracle", {"window": 8}).kinds == ("ring", "ring_rows")
     for target in (ReferenceAdapter, ReferenceAdapter(), AdapterSubject(ReferenceAdapter())):
         assert open_any(target).subject.open(parse("full").trace.config).ok
 
@@ -291,3 +304,55 @@ def test_the_shortest_trace_names_its_calls():
     failure = outcome(result(NeverEvicts), "TRIM-4").failures[0]
     assert write(failure.trace).startswith("ring window=")
     assert "trim 1" in write(failure.trace)
+
+
+# Groups of rows.
+
+
+def test_groups_are_checked_by_the_machines_of_groups():
+    named = {kind: [machine.__name__ for machine, _, _ in machines(kind, EFFORTS["ci"])] for kind in KINDS}
+    assert named["full"] == named["ring"] == ["ProtocolMachine", "ContractMachine"]
+    assert named["full_rows"] == named["ring_rows"] == ["RowsProtocolMachine", "RowsContractMachine"]
+    assert all(examples == 0 for kind in KINDS for _, examples, _ in machines(kind, EFFORTS["quick"]))
+
+
+class TrimsTheLongestAlone(ReferenceAdapter):
+    """Answers for every row what it has trimmed of none."""
+
+    def trim(self, cache: Any, n: Any, bypass: bool) -> int | None:
+        if isinstance(cache, RowGroup) and type(n) is int and n > 0 and cache.can_trim(n):
+            return n
+        return super().trim(cache, n, bypass)
+
+
+def test_a_wrong_group_is_found_and_shown_on_a_short_trace():
+    found = result(TrimsTheLongestAlone, kinds=("full_rows",))
+    assert found.verdict == "violations"
+    failure = outcome(found, "ROWS-19").failures[0]
+    assert failure.trace.config.row_count == 1
+    assert [call.verb for call in failure.trace.calls] == ["decode", "trim"]
+
+
+@pytest.mark.parametrize("kind", ROW_KINDS)
+def test_our_groups_are_checked_with_every_policy(kind: Kind):
+    pytest.importorskip("mlx.core")
+    for policy in ("", "affine_", "bf16_first_"):
+        name = f"builtin:mlx_impl.{policy}{kind}"
+        opened = open_any(name)
+        assert (opened.kinds, probe(opened.subject, opened.kinds, {})) == ((kind,), "")
+        found = check(Plan(name, (kind,), "layout", "quick"), opened.subject)
+        assert found.failed == ()
+        assert {r.outcome for r in found.clauses} <= {"pass", "not exercised", "not applicable"}
+
+
+def test_a_factory_that_takes_rows_makes_groups_and_the_caches_beside_them(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("mlx.core")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "right_caches"))
+    opened = open_any("py:groups:group_or_cache")
+    assert opened.kinds == ROW_KINDS
+    assert {"rows", "merge", "extract", "hand_back", "filter", "padding", "bracket"} <= opened.subject.capabilities
+    assert not {"policy", "sinks", "bypass"} & opened.subject.capabilities
+    text = "ring_rows window=2 rows=1 ; window 3 ; cache as s1 ; decode on s1 ; merge c0 s1 as g1 ; decode on g1"
+    steps = replay(opened.subject, "layout", parse(text).trace)
+    assert (len(steps), [d for step in steps for d in step.divergences]) == (6, [])
+    assert open_any("py:groups:group_or_cache", {"kind": "ring"}).kinds == ("ring",)

@@ -57,6 +57,7 @@ FLOWS = """
     window 4 w=3 ; mask 2 as m1 ; decode w=2 ; look m1 ; dense 1 as d1 ; dense 2 ; look d1
     window 3 ; cache as s1 ; window 9 on s1 ; merge c0 s1 as g ; filter 2,0 on g ; decode on g x3 ; extract 1 on g as e1
     window 2 ; clone as c1 ; decode on c1 ; look c0 ; decode x4 ; look c1 ; merge c0 c1 c0 as g ; window 3 on g
+    window 5 ; begin_round ; window 3 ; roll_back 2,0 ; decode x5 ; begin_round ; decode ; filter 1,0 ; commit_round
 """.strip().splitlines()
 
 

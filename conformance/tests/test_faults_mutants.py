@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("mlx.core", reason="mutants change the MLX implementation")
 
-from kvlaw.conformance.faults.changed import PACKAGE, load
+from kvlaw.conformance.faults.changed import PACKAGE, importers, load
 from kvlaw.conformance.faults.mutants import (
     Kill,
     Mutant,
@@ -18,6 +18,7 @@ from kvlaw.conformance.faults.mutants import (
     listed,
     mutants,
     stored,
+    suited,
 )
 from kvlaw.conformance.faults.report import FaultReport
 from kvlaw.spec.cite import CITATIONS
@@ -60,6 +61,29 @@ def test_loading_a_mutant_leaves_modules_and_citations_as_they_were() -> None:
     assert load().package is ours.package
 
 
+def test_what_a_change_does_not_reach_is_shared() -> None:
+    reached = importers(f"{PACKAGE}.group_merge")
+    assert reached == {PACKAGE, f"{PACKAGE}.group_merge", f"{PACKAGE}.groups"}
+    assert importers(f"{PACKAGE}.geometry") >= {
+        f"{PACKAGE}.{name}" for name in ("geometry", "caches", "group_geometry")
+    }
+    assert f"{PACKAGE}.errors" not in importers(f"{PACKAGE}.geometry")
+    mutant = next(m for m in mutants() if m.module == "group_merge")
+    theirs = load(mutant.module, mutant.mutation.code())
+    assert theirs.package.CacheError is load().package.CacheError
+    assert theirs.package.RowGroup is not load().package.RowGroup
+    assert theirs.package.RingCache is load().package.RingCache
+
+
+def test_modules_of_groups_walk_the_traces_of_groups_and_others_the_others() -> None:
+    texts = {"serial": "full ; decode", "rows": "full_rows ; decode", "codes": "full_rows bits=4 ; decode"}
+    traces = tuple((name, parse(text).trace) for name, text in texts.items())
+    serial, rows = (next(m for m in mutants() if m.module == name) for name in ("masks", "group_masks"))
+    assert [name for name, _ in suited(serial, traces)] == ["serial"]
+    assert [name for name, _ in suited(rows, traces)] == ["rows", "codes"]
+    assert [name for name, _ in suited(rows, traces, {rows.name})] == ["rows"]
+
+
 def test_a_mutant_that_cannot_be_imported_is_killed_by_that() -> None:
     found = kill(the("geometry.module: STEP = 256 -> dropped"), [("one", parse("full ; decode").trace)], CLAUSES)
     assert (found.word, found.clause) == ("killed", "NonsenseError" if found.trace == "import" else found.clause)
@@ -89,7 +113,7 @@ def test_what_is_listed_and_killed_or_listed_and_gone_fails_the_report() -> None
 def test_every_listed_mutant_exists_and_has_a_reason() -> None:
     names = {mutant.name for mutant in mutants()}
     reasons = listed()
-    assert set(reasons) <= names
+    assert set(reasons) | set(listed("dense")) <= names
     assert all(len(reason) > 20 for reason in reasons.values())
     assert len(reasons) < len(names) // 10
 

@@ -42,8 +42,9 @@ def mlx_lm_version() -> str:
         return ""
 
 
-def test_the_readme_shows_three_sessions() -> None:
+def test_the_readme_shows_four_sessions() -> None:
     assert [session.command.split()[:2] for session in sessions()] == [
+        ["kvlaw", "try"],
         ["kvlaw", "try"],
         ["kvlaw", "try"],
         ["kvlaw", "check"],

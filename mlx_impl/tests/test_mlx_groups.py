@@ -171,15 +171,16 @@ def test_rows_of_a_ring_join_in_temporal_order() -> None:
     assert [held(group.extract(b)) for b in range(4)] == [[5, 6], [3, 4, 7], [8], [3, 4, 9]]
 
 
-def test_a_row_that_lost_a_position_by_bypass_never_trims_into_it() -> None:
+def test_a_ring_that_lost_a_position_by_bypass_is_no_row() -> None:
     cache = make("ring", 4)
     cache.append_window(*rows_of([1, 2, 3, 4]))
     cache.append_window(*rows_of([5, 6, 7]))
-    cache.trim(3, bypass=True)
-    for group in (merge([cache]), merge([cache, cache])):
-        assert not any(group.can_trim(n) for n in range(5))
-        reads = group.append_decode(*rows_of(*[[8]] * group.rows)).rows
-        assert [sorted(plain(read.keys[0, 0, :, 0])) for read in reads] == [[2, 3, 4, 8]] * group.rows
+    cache.trim(3, bypass=True)  # columns 2, 3, 4 of positions 0 to 3
+    for sources in ([cache], [cache, cache], [make_rows("ring_rows", 4, 1), cache]):
+        with pytest.raises(RowError, match="ROWS-8"):
+            merge(sources)
+    cache.append_decode(*rows_of([8]))  # the window is whole again
+    assert held(merge([cache, cache]).extract(1)) == [2, 3, 4, 8]
 
 
 def test_a_block_behind_unequal_padding_continues_each_row_at_its_end() -> None:

@@ -124,6 +124,7 @@ _ORDER = (
     "mask_array",
     "mask_width",
     "order",
+    "round",
     "can_trim",
     "columns",
     "spare",

@@ -100,7 +100,9 @@ def _fitting(named: str, kinds: tuple[Kind, ...], kind: Kind | None, fixed: Mapp
     if kind is not None and kind not in kinds:
         raise SettingError(f"kind={kind}: {named} serves {', '.join(kinds)} only")
     rings = "window" in fixed or "sinks" in fixed
-    left: tuple[Kind, ...] = tuple(k for k in kinds if (kind is None or k == kind) and not (rings and k == "full"))
+    left: tuple[Kind, ...] = tuple(
+        k for k in kinds if (kind is None or k == kind) and not (rings and k not in WINDOWED)
+    )
     if not left:
         raise SettingError(f"{_written(fixed)}: only a ring has a window and sinks, and {named} is checked as full")
     for known in left:

@@ -31,9 +31,9 @@ _CONVERTED = ("PREC-1", "PREC-4", "PREC-7", "PREC-8", "PREC-9", "READ-10", "READ
 _POLICY = ("bits", "value_bits", "group", "start")
 _RULES: tuple[Rule, ...] = (
     (("RING-10",), lambda fixed: fixed.get("window", 1) != 1, "a window of 1 is never drawn"),
-    (("VIS-9", "RING-12", "RING-13", "MASK-13"), _no_sinks, "no ring with sinks is drawn"),
+    (("VIS-9", "RING-12", "RING-13", "MASK-13", "ROWS-7"), _no_sinks, "no ring with sinks is drawn"),
     (("RING-14",), lambda fixed: _sinks_fit(fixed) or fixed.get("sinks") == 0, "the sinks are always below the window"),
-    (("MASK-8", "TRIM-2"), _is("window", 1), "there is nothing below a window of 1"),
+    (("MASK-8", "TRIM-2", "TRIM-8"), _is("window", 1), "there is nothing below a window of 1"),
     (("VIS-10",), lambda fixed: fixed.get("batch") == fixed.get("kv_heads") == 1, "there is one row and one head"),
     (("OWN-8",), _is("poison", False), "the caller's arrays are never overwritten"),
     (("ERR-6",), lambda fixed: bool({"window", *_POLICY} & fixed.keys()), "the configuration is always a possible one"),

@@ -9,15 +9,14 @@ from functools import lru_cache
 import attrs
 
 from kvlaw.mlx_impl.caches import Cache
-from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, row_index, row_indices
+from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, row_indices
 from kvlaw.mlx_impl.group_planes import lifted, place_in_part, rolled, take_rows
-from kvlaw.mlx_impl.group_plans import Flags, extract_plan, filter_plan
+from kvlaw.mlx_impl.group_plans import ExtractPlan, Flags, extract_plan, filter_plan
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.kinds import FullCache, RingCache
 from kvlaw.mlx_impl.planes import Planes
 from kvlaw.mlx_impl.plans import REMEMBERED
 from kvlaw.mlx_impl.precision import Precision, dense
-from kvlaw.mlx_impl.standing import Content
 from kvlaw.spec.cite import clause
 
 
@@ -127,40 +126,35 @@ def emptied(content: GroupContent) -> GroupContent:
 
 
 @clause("ROWS-12", "ROWS-13", "ROWS-14", "ROWS-15", "PREC-23")
-def extracted(content: GroupContent, asked: object) -> Cache:
-    """Return a row as a serial cache of raw storage, which never changes precision.
+def taken_out(
+    policy: Precision,
+    geometry: GroupGeometry,
+    planes: Planes | None,
+    layout: Layout | None,
+    converted: Flags,
+    floors: tuple[int, ...],
+    row: int,
+    *,
+    raw: bool,
+) -> Cache:
+    """Return a row as a serial cache of the group's policy, or of ``raw`` storage, which never changes precision.
 
     Raises:
-        RowError: if there is no such row.
         PaddingError: if padding is announced.
     """
-    row = row_index(asked, content.rows)
-    return _serial(content, row, content.converted[row])
+    plan, empty, alone = _exit(policy, geometry, layout, converted, row, raw)
+    part = lifted(planes, row, plan, alone.heads) if alone and planes is not None else None
+    return empty.holding(plan.then, part, alone if part else None, converted[row], floors[row])
 
 
-@clause("ROWS-28", "PREC-21")
-def handed_back(content: GroupContent, asked: object) -> Cache:
-    """Return a row as a serial cache of the group's own policy, settled.
-
-    Raises:
-        RowError: if there is no such row.
-        PaddingError: if padding is announced.
-    """
-    cache = _serial(content, row_index(asked, content.rows))
-    cache.settle()
-    return cache
-
-
-def _serial(content: GroupContent, row: int, raw: bool | None = None) -> Cache:
-    """Return a row as a cache of the group's policy, or of ``raw`` storage: codes or not, for ever."""
-    geometry, planes, layout = content.geometry, content.planes, content.layout
-    plan = extract_plan(geometry, row, place_in_part(content.converted, row))
-    cache = _empty(geometry.window, content.policy, raw).clone()
-    part = None
-    if plan.pieces and planes is not None and layout:
-        part, layout = lifted(planes, row, plan, layout.heads), layout.of_rows(1)
-    cache.hold(Content(plan.then, part, layout if part else None, content.converted[row], content.floors[row]))
-    return cache
+@lru_cache(maxsize=REMEMBERED)
+def _exit(
+    policy: Precision, geometry: GroupGeometry, layout: Layout | None, converted: Flags, row: int, raw: bool
+) -> tuple[ExtractPlan, Cache, Layout | None]:
+    """Plan how a row is taken out, once for all layers: its columns, an empty cache of its policy, and its layout."""
+    plan = extract_plan(geometry, row, place_in_part(converted, row))
+    empty = _empty(geometry.window, policy, converted[row] if raw else None)
+    return plan, empty, layout.of_rows(1) if plan.pieces and layout else None
 
 
 @lru_cache(maxsize=REMEMBERED)

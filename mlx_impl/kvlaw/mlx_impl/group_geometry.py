@@ -332,7 +332,7 @@ def joined(start: Place, offsets: tuple[int, ...], columns: int) -> GroupGeometr
     """Return where rows of ``offsets`` stand once they are joined in ``columns`` columns, newest last."""
     if isinstance(start, FullGeometry):
         return GroupGeometry(FullGeometry(columns, columns), offsets)
-    total = max(columns, *offsets)  # a row that was cut by bypass may hold fewer columns than its offset says
+    total = max(columns, *offsets)  # a full ring has fewer columns than its offset says
     return GroupGeometry(RingGeometry(start.window, 0, total, columns, columns), offsets)
 
 

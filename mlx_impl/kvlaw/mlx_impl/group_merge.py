@@ -83,6 +83,9 @@ def _agreed(sources: tuple[Facts, ...]) -> _Agreement:
         geometry.refuse_unrest("a merge")
         if geometry.place.pinned:
             raise RowError(f"a ring of {geometry.place.pinned} sinks as a row", "rows have no sinks", "ROWS-7")
+        if geometry.rows == 1 and geometry.place.active < geometry.held(0):
+            possible = "a row holds all the positions it is owed"
+            raise RowError("a ring cut short by a bypass trim as a row", possible, "ROWS-8", "ROWS-12")
         if layout and layout.batch != geometry.rows:
             raise RowError(f"a cache of batch {layout.batch} as a row", "a row has batch 1", "ROWS-8")
     policy, layout = _policy(policies), _layout(layouts)

@@ -18,7 +18,7 @@ import mlx.core as mx
 from kvlaw.mlx_impl.codec import Codes, as_codes
 from kvlaw.mlx_impl.codes import AffinePlanes, AffineStore
 from kvlaw.mlx_impl.errors import ConfigError
-from kvlaw.mlx_impl.geometry import ALL, Index, Plan, columns_index
+from kvlaw.mlx_impl.geometry import Index, Plan, columns_index
 from kvlaw.mlx_impl.group_geometry import Roll
 from kvlaw.mlx_impl.group_plans import ExtractPlan, Flags, Piece
 from kvlaw.mlx_impl.inputs import Layout
@@ -261,19 +261,28 @@ def _stacked(first: AffinePlanes, second: AffinePlanes, order: list[int]) -> Aff
 def lifted(planes: Planes, row: int, plan: ExtractPlan, heads: int) -> Part:
     """Copy the columns of one row, in temporal order, so that they keep no other row alive."""
     part, pieces = part_of(planes, row), plan.pieces
+    if plan.partial and heads > 1:  # the columns of one head do not adjoin those of the next
+        at = pieces[0]
+        if type(part) is DensePlanes:  # what ``each`` does, written out: the most common case
+            return DensePlanes(mx.contiguous(part.keys[at]), mx.contiguous(part.values[at]))
+        return each(part, lambda array: mx.contiguous(array[at]))
     if plan.turn:
         return each(part, lambda array: mx.roll(array[plan.row], plan.turn, AXIS))
-    if not plan.partial:
-        return _take(part, (plan.row.start,))
-    if len(pieces) == 1 and heads > 1:  # the columns of one head do not adjoin those of the next
-        at = pieces[0]
-        return each(part, lambda array: mx.contiguous(array[at]))
-    empty = (plan.row, ALL, slice(0))  # with it even a lone piece is copied
-    return each(part, lambda array: mx.concatenate([array[at] for at in (empty, *pieces)], AXIS))
+    if len(pieces) > 1:
+        return each(part, lambda array: mx.concatenate([array[at] for at in pieces], AXIS))
+    first, columns = _index((plan.row.start, plan.first)), plan.columns
+
+    def copy(array: mx.array) -> mx.array:  # a slice that begins at an array is a copy, what adjoins or not
+        _, heads, _, dim = array.shape
+        return mx.slice(array, first, (0, AXIS), (1, heads, columns, dim))
+
+    return each(part, copy)
 
 
 def part_of(planes: Planes, row: int) -> Part:
     """Return the part that a row is in."""
+    if type(planes) is DensePlanes:
+        return planes
     if isinstance(planes, MixedPlanes):
         return planes.coded if planes.flags[row] else planes.dense_part
     assert isinstance(planes, Part)  # noqa: S101  # there is no third kind

@@ -79,15 +79,17 @@ def _pieces(geometries: Sequence[GroupGeometry], flags: Sequence[Flags], coded: 
 class ExtractPlan:
     """A row taken out: where it stands ``then``, and its columns, in temporal order, as ``pieces`` of its part.
 
-    ``partial`` says that they are not all columns.  Where they are all, but in two pieces, ``turn`` is the roll to the
-    right of the ``row`` that joins these.
+    There are ``columns`` of them; a lone piece begins at column ``first``, and is ``partial`` if there are more.  Two
+    that are all columns of the ``row`` are joined by rolling it right by ``turn``.
     """
 
     then: Place
     row: slice
     pieces: tuple[Index, ...]
+    columns: int
+    first: int
     partial: bool
-    turn: int = 0
+    turn: int
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -99,11 +101,12 @@ def extract_plan(geometry: GroupGeometry, row: int, place: int) -> ExtractPlan:
         PaddingError: if padding is announced.
     """
     then, ranges = geometry.extracted(row)
-    at, columns = slice(place, place + 1), geometry.place.columns
+    at, columns = slice(place, place + 1), _count(ranges)
     pieces = tuple((at, ALL, slice(start, stop)) for start, stop in ranges)
-    partial = _count(ranges) < columns
-    turn = columns - ranges[0][0] if len(ranges) > 1 and not partial else 0
-    return ExtractPlan(then, at, pieces, partial, turn)
+    first = ranges[0][0] if ranges else 0
+    every = columns == geometry.place.columns
+    turn = columns - first if len(ranges) > 1 and every else 0
+    return ExtractPlan(then, at, pieces, columns, first, len(ranges) == 1 and not every, turn)
 
 
 @lru_cache(maxsize=REMEMBERED)

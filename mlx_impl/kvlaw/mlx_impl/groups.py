@@ -23,12 +23,11 @@ from kvlaw.mlx_impl.group_appends import GroupAppends
 from kvlaw.mlx_impl.group_content import (
     GroupContent,
     emptied,
-    extracted,
     filtered,
     finalized,
-    handed_back,
     prepared,
     taken_back,
+    taken_out,
 )
 from kvlaw.mlx_impl.group_merge import content_of, merged
 from kvlaw.mlx_impl.group_settle import settled, settled_at_once
@@ -159,7 +158,7 @@ class RowGroup(GroupAppends):
             RowError: if there is no such row.
             PaddingError: if padding is announced.
         """
-        return extracted(self.content, row)
+        return self._taken_out(row, raw=True)
 
     @clause("ROWS-15", "ROWS-28", "ROWS-29", "PREC-21")
     def hand_back(self, row: int) -> Cache:
@@ -169,7 +168,14 @@ class RowGroup(GroupAppends):
             RowError: if there is no such row.
             PaddingError: if padding is announced.
         """
-        return handed_back(self.content, row)
+        cache = self._taken_out(row, raw=False)
+        cache.settle()
+        return cache
+
+    def _taken_out(self, row: int, *, raw: bool) -> Cache:
+        number = row if type(row) is int and 0 <= row < self.rows else self._row(row)
+        content = (self.policy, self._geometry, self._planes, self._layout, self._converted, self._floors)
+        return taken_out(*content, number, raw=raw)
 
     @clause("ROWS-16", "ROWS-17", "ROWS-18", "PAD-10")
     def filter(self, rows: Sequence[int]) -> None:

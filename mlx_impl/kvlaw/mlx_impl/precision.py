@@ -46,7 +46,7 @@ class Store(Protocol):
         ...
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Precision:
     """A storage policy; made by ``dense``, ``affine`` and ``bf16_first``, which check it.
 

@@ -223,12 +223,26 @@ class Standing(ABC):
         """Return all that it holds now."""
         return Content(self._geometry, self._planes, self._layout, self.storage == "affine", self._floor)
 
+    def holding(
+        self, geometry: Geometry, planes: Planes | None, layout: Layout | None, converted: bool, floor: int
+    ) -> Self:
+        """Return another cache of this configuration that holds these, and leave this one as it is."""
+        twin = object.__new__(type(self))
+        twin._start, twin.policy = self._start, self.policy
+        twin._hold(geometry, planes, layout, converted, floor)
+        return twin
+
     def hold(self, content: Content) -> None:
         """Hold ``content``, of a cache or a row of the same kind and policy."""
-        self._geometry, self._planes, self._layout = content.geometry, content.planes, content.layout
+        self._hold(content.geometry, content.planes, content.layout, content.converted, content.floor)
+
+    def _hold(
+        self, geometry: Geometry, planes: Planes | None, layout: Layout | None, converted: bool, floor: int
+    ) -> None:
+        self._geometry, self._planes, self._layout = geometry, planes, layout
         policy = self.policy
-        if content.converted and policy.codes:
-            self._store, self._boundary, self._floor = policy.codes, None, content.floor
+        if converted and policy.codes:
+            self._store, self._boundary, self._floor = policy.codes, None, floor
         else:
             self._store, self._boundary, self._floor = policy.first, policy.boundary, 0
         self._mask = None

@@ -81,7 +81,7 @@ def layout_clauses(before: Model, after: Model, call: Call, phase: Phase) -> tup
 def _append_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     state = before.state
     if before.round is not None and isinstance(state, index.Ring):
-        return ("ROUND-8",)
+        return ("ROUND-8", "ROUND-15")
     sinks = ("RING-13",) if before.layer.sinks else ()
     if isinstance(state, index.Full):
         alike = ("READ-1",) if call.verb == "window" and call.appends == 1 else ()

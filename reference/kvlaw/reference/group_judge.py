@@ -100,7 +100,8 @@ class GroupJudge:
         after = group.was(refused=True)
         if self.profile == "core" and seen.outcome == "ok":
             return _EITHER, after
-        kept = self.states.unchanged(after, ("ERR-1",))
+        own = tuple(c for c in cited if c == "ROUND-7")
+        kept = self.states.unchanged(after, ("ERR-1", *own))
         return evolve(kept, outcomes=("refused",), charged=cited), after
 
     # Appends.

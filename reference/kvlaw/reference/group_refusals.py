@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kvlaw.reference import index_group
+from kvlaw.reference import index, index_group
 from kvlaw.reference.group import Group
 from kvlaw.reference.model import Model
 from kvlaw.reference.refusals import TENSORS, fits
@@ -117,7 +117,9 @@ def _round_refusal(group: Group, call: Call) -> tuple[str, ...]:
         return ()
     fits = len(call.keep) in (1, len(group.rows))
     appended = [row.appended_in_round for row in group.rows]
-    within = fits and all(0 <= keep <= most for keep, most in zip(keeps_of(group, call), appended, strict=True))
+    keeps = keeps_of(group, call) if group.rows else call.keep
+    appended = appended or [0] * len(keeps)  # nothing is appended to a group without rows
+    within = fits and all(0 <= keep <= most for keep, most in zip(keeps, appended, strict=True))
     return () if within else ("ROUND-7", "ROUND-13")
 
 
@@ -152,6 +154,8 @@ def merge_refusal(sources: Sequence[Source], call: Merge, config: Config) -> tup
         return ("ROUND-9", "ROWS-8")
     if any(isinstance(source, Group) and source.pends for source in sources):
         return ("PAD-9", "ROWS-8")
+    if any(isinstance(source, Model) and _is_short(source) for source in sources):
+        return ("ROWS-8", "ROWS-12")
     if len({layer.start for layer in layers if layer.policy == "bf16_first"}) > 1:
         return ("ROWS-8",)
     return _precision_refusal(sources, config)
@@ -168,6 +172,11 @@ def _precision_refusal(sources: Sequence[Source], config: Config) -> tuple[str, 
     stored = any(row.slots for source in raw for row in rows_of(source))
     misfit = config.head_dim % codec.group or config.value_dim % codec.group
     return ("PREC-13", "ROWS-8") if stored and misfit else ()
+
+
+def _is_short(source: Model) -> bool:
+    """Say whether a ring lacks columns of positions that it is owed: only a bypass trim leaves one so (TRIM-11)."""
+    return isinstance(source.state, index.Ring) and index.active(source.state) < index.live(source.state)
 
 
 def pins_sinks(layers: Sequence[LayerSpec]) -> bool:

@@ -103,7 +103,7 @@ class GroupStates:
         row_bytes = sum(self.config.bytes_of(row.storage) for row in group.rows)
         padded = ("ROUND-9",) if group.in_round else ("PAD-9",) if group.pends else ()
         shows += [
-            Expected("round", "open" if group.in_round else "none", ("ROUND-16",)),
+            Expected("round", "open" if group.in_round else "none", (*first, "ROUND-16")),
             Expected("identity", group.layer.identity, ("ROWS-27",)),
             Expected("can_trim", flags, (*padded, "ROWS-20")),
             Expected("write_index", state.write_index, (*held, "ROWS-22")),
@@ -145,7 +145,7 @@ class GroupStates:
         offset = -padding.before if padding.before else model.offset
         cited = (*context.first, *self._offset(model, number, context))
         shown = [] if over and self.profile == "core" else [Expected("offset", offset, cited)]
-        shown += self._row_policy(model, number, context)
+        shown += self._row_policy(model, number, context, group.in_round)
         if self.profile == "core":
             return tuple(shown)
         codes = ("PREC-7",) if model.storage == "affine" else ()
@@ -174,7 +174,8 @@ class GroupStates:
         return (*padded, *told, *offset_clauses(model, context.call), *after, "ROWS-2")
 
     @clause("PREC-16", "PREC-17", "PREC-18", "PREC-19", "PREC-20", "PREC-21", "PREC-22", "PREC-23", "PREC-24")
-    def _row_policy(self, model: Model, number: int, context: Context) -> list[Expected]:
+    @clause("ROUND-11")
+    def _row_policy(self, model: Model, number: int, context: Context, in_round: bool) -> list[Expected]:
         """Give what a row with a storage policy shows of it."""
         if model.layer.bits is None:
             return []
@@ -186,7 +187,8 @@ class GroupStates:
             acts = ("DEC-8", *acts) if context.verb == "compiled" else acts
         never = tuple(c for c in acts if c in ("PREC-6", "PREC-24"))  # of codes from the first append on
         first = (*context.first, *(acts if model.layer.policy == "bf16_first" else never))
-        cited = (*first, *policy_clauses(model))
+        waits = ("ROUND-11",) if in_round and model.layer.policy == "bf16_first" else ()
+        cited = (*context.first, *waits, *first[len(context.first) :], *policy_clauses(model))
         return [
             Expected("storage", model.storage, cited),
             Expected("floor", model.floor, ("PREC-27", *first)),

@@ -93,7 +93,7 @@ class Judge:
         if self.profile == "core" and seen.outcome == "ok":
             return _EITHER, after
         first = tuple(c for c in cited if c in ("TRIM-10", "TRIM-13", "ERR-8", "PREC-13"))
-        own = tuple(c for c in cited if c in ("TRIM-3", "TRIM-4", "TRIM-9"))
+        own = tuple(c for c in cited if c in ("TRIM-3", "TRIM-4", "TRIM-9", "ROUND-7", "ROUND-12"))
         kept = self.states.unchanged(after, (*first, "ERR-1", *own))
         return Expectation(("refused",), cited, expected=kept), after
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from kvlaw.reference import index_group
+from kvlaw.reference import index, index_group
 from kvlaw.reference.layout import Cache, Refusal
 from kvlaw.reference.layout_group_rows import RowGroup
 from kvlaw.reference.layout_group_state import check_fit
@@ -39,6 +39,8 @@ def merge(sources: Sequence[Source]) -> RowGroup:
             source.demand_rest("a merge")
         elif source.round is not None:
             raise Refusal("a merge of a cache in an open round (ROUND-9)")
+        elif isinstance(source.state, index.Ring) and index.active(source.state) < index.live(source.state):
+            raise Refusal("a ring that a bypass trim has left short of its window is no row (ROWS-8, ROWS-12)")
     shape = _joint_shape(sources, group.layer)
     parts = [part for source in sources for part in _parts(source)]
     moved = index_group.joined(group.layer.window, [(part.geometry, part.index) for part in parts])

@@ -190,7 +190,7 @@ class RowGroup(GroupState):
         keeps = tuple(keep) * self.count if len(keep) == 1 else tuple(keep)
         most = index_group.appended_in_round(self.state)
         if self.state.starts is not None and (
-            len(keep) not in (1, self.count) or not all(0 <= kept <= most for kept in keeps)
+            len(keep) not in (1, self.count) or not all(0 <= kept <= most for kept in keep)
         ):
             raise Refusal(
                 f"keep {list(keep)}: one number from 0 to {most}, or one for each of {self.count} rows (ROUND-7)"

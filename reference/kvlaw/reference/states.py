@@ -15,7 +15,7 @@ from kvlaw.spec.calls import Call
 from kvlaw.spec.cite import clause
 from kvlaw.spec.config import Config
 
-_KEPT = ("offset", "held", "write_index", "columns")
+_KEPT = ("offset", "held", "write_index", "columns", "round")
 """The fields that a refused call is first seen to have changed."""
 _POLICY_ACTS = {
     "compiled": ("DEC-8",),
@@ -101,7 +101,7 @@ class States:
             "identity", model.layer.identity, (*policy, *(("ID-1", "ID-3") if call is None else ("ID-2", "ID-1")))
         )
 
-    @clause("PREC-1", "PREC-2", "PREC-3", "PREC-5", "PREC-6", "PREC-10", "PREC-11", "PREC-14")
+    @clause("PREC-1", "PREC-2", "PREC-3", "PREC-5", "PREC-6", "PREC-10", "PREC-11", "PREC-14", "ROUND-11")
     def _policy(self, model: Model, call: Call | None) -> list[Expected]:
         """Give what a cache with a storage policy shows of it."""
         if model.layer.bits is None:
@@ -109,7 +109,8 @@ class States:
         acted = _POLICY_ACTS.get(call.verb, ()) if call else ()
         acted = () if acted == ("PREC-14",) and not model.past.related else acted
         acted = () if acted == ("DEC-8",) and model.layer.policy != "bf16_first" else acted
-        cited = (*acted, *policy_clauses(model))
+        waits = ("ROUND-11",) if model.round is not None and model.layer.policy == "bf16_first" else ()
+        cited = (*acted, *waits, *policy_clauses(model))
         return [
             Expected("storage", model.storage, cited),
             Expected("floor", model.floor, (*acted, "PREC-5")),
@@ -143,7 +144,7 @@ class States:
                 Expected("columns_max", model.past.peak + 256, ("GROW-3",)),
                 Expected("held", slots, (*context, *held, *growth, *related, "GROW-1")),
             ]
-        grown = tuple(c for c in held if c in ("PREC-9", "RING-7"))
+        grown = tuple(c for c in held if c in ("PREC-9", "RING-7", "ROUND-15"))
         cited = (*context, *held, *related) or ("RING-2",)
         return [
             Expected("columns", model.state.columns, (*context, *grown, "RING-9")),

@@ -7,8 +7,8 @@
 Claims are joined by ``and``.  Tokens are written ``t4``, runs ``t4..t9``, a spare column ``_``, no token at all
 ``nothing``; the sets of several queries are parted by ``|``.  On a list of layers, ``layer 1 sees t3..t6`` speaks of
 one layer; without it a claim speaks of every layer, and ``can_trim`` and ``max_append`` of the list as a whole.
-On a group ``row 1 sees t3..t6`` speaks of one row; without it ``sees``, ``order``, ``fetches``, ``holds``, ``form``,
-``offset``, ``size`` and ``floor`` speak of every row, the others (and ``rows 2``, their number) of the group.
+On a group ``row 1 sees t3..t6`` speaks of one row; without it ``sees``, ``order``, ``fetches``, ``holds``, ``mask``,
+``form``, ``offset``, ``size`` and ``floor`` speak of every row, the others (and ``rows 2``, their number) of the group.
 """
 
 import re

@@ -3,11 +3,13 @@
 A mutant is the MLX implementation with one module changed in memory (``changed``).  Its caches walk the stored traces
 in the layout profile, the one that killed last first; whatever diverges, hangs, or fails with anything but a
 ``CacheError`` kills it.  ``equivalent_mutants.toml`` lists those that nothing can kill; an entry that is killed, or
-that is no mutant any more, is wrong.  The unchanged implementation must pass every trace that is used (``control``).
+that is no mutant any more, is wrong.  It also lists those on which MLX ends the process when it reads codes: they walk
+dense traces alone.  Modules of groups walk the traces of groups.  The unchanged implementation must pass every trace
+that is used (``control``).
 """
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from importlib.resources import files
 from typing import Any, Literal, cast
 
@@ -21,7 +23,11 @@ from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.spec.clauses import Clauses, load_clauses
 from kvlaw.spec.trace import Trace
 
-MODULES = ("geometry", "masks", "precision", "codes", "codec")
+MODULES = (
+    *("geometry", "masks", "precision", "codes", "codec"),
+    *("group_geometry", "group_masks", "group_planes", "group_plans", "group_settle", "group_merge"),
+    *("group_appends", "groups"),
+)
 """The modules that are changed: those that decide in integers, and those that move codes by them."""
 
 Named = tuple[str, Trace]
@@ -120,11 +126,25 @@ def control(traces: Iterable[Named], clauses: Clauses) -> tuple[str, ...]:
     return tuple(name for name, steps in walks if steps[-1].divergences)
 
 
-def listed() -> dict[str, str]:
-    """Read the mutants that nothing can kill, with the reason of each."""
+def listed(how: Literal["equivalent", "dense"] = "equivalent") -> dict[str, str]:
+    """Read the mutants that nothing can kill, or those that are tried on dense traces, with the reason of each."""
     path = files(__name__.rpartition(".")[0]) / _LISTED
-    groups = cast("list[dict[str, Any]]", tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", []))
+    groups = cast("list[dict[str, Any]]", tomllib.loads(path.read_text(encoding="utf-8")).get(how, []))
     return {str(name): str(group["reason"]) for group in groups for name in group["mutants"]}
+
+
+def suited(mutant: Mutant, traces: Iterable[Named], dense: Container[str] = ()) -> tuple[Named, ...]:
+    """Choose the traces that a mutant walks: in a module of groups those of groups, in another one the others.
+
+    A mutant of ``dense`` walks those without codes.
+    """
+    fitting = tuple(named for named in traces if named[1].config.is_rows == is_of_groups(mutant))
+    return tuple(named for named in fitting if named[1].config.bits is None) if mutant.name in dense else fitting
+
+
+def is_of_groups(mutant: Mutant) -> bool:
+    """Say whether a mutant changes a module of groups."""
+    return mutant.module.startswith("group")
 
 
 def stored() -> tuple[Named, ...]:
@@ -140,14 +160,14 @@ def first(traces: tuple[Named, ...], name: str) -> tuple[Named, ...]:
 
 def hunt_mutants(on_event: Callable[[Kill], None] | None = None) -> MutantHunt:
     """Kill every mutant with the stored traces, each time beginning with the trace that killed last."""
-    clauses, reasons = load_clauses(), listed()
+    clauses, reasons, dense = load_clauses(), listed(), listed("dense")
     traces = stored()
     unfit = control(traces, clauses)
     kills: list[Kill] = []
     for mutant in mutants():
-        kills.append(kill(mutant, traces, clauses, reasons.get(mutant.name, "")))
+        kills.append(kill(mutant, suited(mutant, traces, dense), clauses, reasons.get(mutant.name, "")))
         traces = first(traces, kills[-1].trace)
         if on_event is not None:
             on_event(kills[-1])
     names = {one.name for one in kills}
-    return MutantHunt(kills, tuple(name for name in reasons if name not in names), unfit)
+    return MutantHunt(kills, tuple(name for name in (*reasons, *dense) if name not in names), unfit)

@@ -8,8 +8,8 @@
 * neighbouring arguments swapped; an assignment, a call or a guard dropped.
 
 Left alone, since they do not decide anything: annotations, docstrings, decorators, base classes, texts, what is
-raised or asserted, ``strict=`` of a ``zip``, and functions that return text.  A mutation's ``id`` names function, old
-and new code, not the line, so it survives moved lines.
+raised or asserted, ``strict=`` of a ``zip``, overloads, and functions that return text.  A mutation's ``id`` names
+function, old and new code, not the line, so it survives moved lines.
 """
 
 import ast
@@ -132,7 +132,8 @@ def _within(site: _Site) -> Iterator[_Site]:
 def _silent(node: ast.AST) -> bool:
     """Say whether a node decides nothing: text, what is raised or asserted, imports, functions that return text."""
     if isinstance(node, ast.FunctionDef):
-        return isinstance(node.returns, ast.Name) and node.returns.id == "str"
+        overload = any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
+        return overload or (isinstance(node.returns, ast.Name) and node.returns.id == "str")
     if isinstance(node, ast.keyword):
         return node.arg == "strict"
     return isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom) or _is_text(node)
@@ -144,7 +145,10 @@ def _is_text(node: ast.AST) -> bool:
 
 def _is_alias(node: ast.AST) -> bool:
     """Say whether a module's assignment only names a type."""
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript | ast.BinOp)
+    if not isinstance(node, ast.Assign):
+        return False
+    made = node.value.func if isinstance(node.value, ast.Call) else None
+    return isinstance(node.value, ast.Subscript | ast.BinOp) or (isinstance(made, ast.Name) and made.id == "TypeVar")
 
 
 def _children(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:

@@ -199,3 +199,17 @@ class TheAppendAfterTheStartIsDense(GroupAdapter):
             return read
 
     group_type: type[RowGroup] = Late
+
+
+@fault(
+    "a-converted-row-begins-anew",
+    breaks="PREC-26",
+    trace="full_rows bits=4 start=1 rows=1 ; decode ; trim 1 ; cache as s1 ; merge c0 s1 as g1 ; decode on g1",
+)
+class AConvertedRowBeginsAnew(WrongGroup):
+    """Rows that hold no position are stored in half precision at their first append, converted or not."""
+
+    def act(self, asked: Asked) -> GroupRead:
+        if not self.columns and asked.well_formed and self.layer.start is not None:
+            self.rows = tuple(evolve(row, coded=False) for row in self.rows)
+        return super().act(asked)

@@ -315,3 +315,42 @@ class DenseRowsJoinThatCodesCannotHold(GroupAdapter):
         group = super().merge(dense)
         group.layer = coded[0].layer.grouped
         return group
+
+
+@fault(
+    "a-turned-row-joins-as-it-lies",
+    breaks="ROWS-6",
+    profile="layout",
+    trace="ring_rows window=3 rows=1 ; decode x4 ; merge c0 c0 as g1",
+)
+class ATurnedRowJoinsAsItLies(GroupAdapter):
+    """Of a ring that has turned the columns join in their physical order."""
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        return super().merge(sources if len(sources) == 1 else [_unturned(source) for source in sources])
+
+
+def _unturned(source: Any) -> Any:
+    twin = source.clone()
+    if getattr(twin.state, "rotated", False):
+        twin.state = evolve(twin.state, rotated=False, write_index=twin.columns)
+    return twin
+
+
+@fault(
+    "neighbours-of-one-width-join-as-one",
+    breaks="ROWS-6",
+    profile="layout",
+    trace="full_rows rows=3 ; prepare left=0,0,1 ; window 2 ; merge c0 c0 as g1",
+)
+class NeighboursOfOneWidthJoinAsOne(GroupAdapter):
+    """Rows of a source that hold the same columns are copied in one go, all from the last of them."""
+
+    def merge(self, sources: Sequence[Any]) -> Any:
+        group: RowGroup = super().merge(sources)
+        rows = list(group.rows)
+        for b in range(len(rows) - 1, 0, -1):
+            if len(sources) > 1 and group.offsets[b - 1] == group.offsets[b]:
+                rows[b - 1] = evolve(rows[b - 1], planes=rows[b].planes)
+        group.rows = tuple(rows)
+        return group

@@ -246,3 +246,17 @@ def _with_scales_of(row: Row, old: Row, codec: Codec, columns: int) -> Row:
     keys[..., words[0] :] = old.planes.keys[:, :, :columns, words[0] :]
     values[..., words[1] :] = old.planes.values[:, :, :columns, words[1] :]
     return evolve(row, planes=Planes(keys, values))
+
+
+@fault(
+    "the-bracket-stays-open",
+    breaks="PREC-16",
+    profile="layout",
+    trace="full_rows bits=4 start=1 ; begin_prefill ; decode ; end_prefill ; decode",
+    report="B60",
+)
+class TheBracketStaysOpen(WrongGroup):
+    """The end of the bracket is not noted, and no append converts a row any more."""
+
+    def end_prefill(self) -> None:
+        """Forget it."""

@@ -57,6 +57,19 @@ class ADenseFetchOfTheFirstRow(WrongGroup):
         return planes[:1] * len(planes)
 
 
+@fault(
+    "a-mixed-fetch-comes-by-storage",
+    breaks="READ-17",
+    trace="full_rows bits=4 start=2 ; prepare left=0,1 ; window 2 ; dense 1",
+)
+class AMixedFetchComesByStorage(WrongGroup):
+    """A dense fetch of a mixed group has the rows of half precision first, and then those of codes."""
+
+    def fetch_dense(self, keys: Bits, values: Bits, dtype: str) -> tuple[Planes, ...]:
+        planes = super().fetch_dense(keys, values, dtype)
+        return tuple(planes[b] for b in sorted(range(self.count), key=lambda b: self.rows[b].coded))
+
+
 # Known appends.
 
 

@@ -179,3 +179,21 @@ class KeepsOneColumnLessWhileEndsPend(WrongGroup):
             fetch=tuple(column - 1 for column in plan.fetch),
             after=after,
         )
+
+
+@fault(
+    "finalize-cuts-dense-rows-alone",
+    breaks="PAD-16",
+    profile="layout",
+    trace="ring_rows window=4 bits=4 start=1 ; window 2 ; commit_prefill 0 ; prepare lengths=0,0 right=1,1 ; window 1"
+    " ; finalize",
+)
+class FinalizeCutsDenseRowsAlone(WrongGroup):
+    """In a mixed group finalize takes the columns that all have too much off the dense rows alone."""
+
+    def finalize(self) -> None:
+        before = self.rows
+        super().finalize()
+        if self.storage == "mixed":
+            pairs = zip(self.rows, before, strict=True)
+            self.rows = tuple(evolve(row, planes=old.planes) if row.coded else row for row, old in pairs)

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from kvlaw.conformance.corpus import Entry, save
-from kvlaw.conformance.faults.mutants import Mutant, Named, control, first, kill, listed, mutants
+from kvlaw.conformance.faults.mutants import Mutant, Named, control, first, is_of_groups, kill, listed, mutants, suited
 from kvlaw.conformance.faults.registry import load_faults
 from kvlaw.conformance.faults.search import draw_many, shortest
 from kvlaw.spec.clauses import Clauses, load_clauses
@@ -28,16 +28,17 @@ def rebuild(folder: Path, say: Say, seed: int = 0, most: int = 300) -> None:
 
 
 def _search(pool: tuple[Named, ...], clauses: Clauses, say: Say, seed: int, most: int) -> Iterator[Entry]:
-    drawn = dict(draw_many(seed, most))
-    for name in control(drawn.items(), clauses):
-        say(f"the unchanged implementation fails {write(drawn.pop(name))}")
-    reasons, number = listed(), 0
+    drawn = {rows: dict(draw_many(seed, most * (1 + rows), rows=rows)) for rows in (False, True)}
+    for traces in drawn.values():
+        for name in control(traces.items(), clauses):
+            say(f"the unchanged implementation fails {write(traces.pop(name))}")
+    reasons, dense, number = listed(), listed("dense"), 0
     for mutant in mutants():
-        known = kill(mutant, pool, clauses)
+        known = kill(mutant, suited(mutant, pool, dense), clauses)
         if known.clause:
             pool = first(pool, known.trace)
             continue
-        found = kill(mutant, drawn.items(), clauses)
+        found = kill(mutant, suited(mutant, drawn[is_of_groups(mutant)].items(), dense), clauses)
         if found.found is None:
             say(f"{'equivalent' if mutant.name in reasons else 'SURVIVES'}: {mutant.name}")
             continue

@@ -30,6 +30,7 @@ _MODULES = (
     *("precision", "precision_after", "precision_codes", "precision_kept", "precision_known", "precision_reads"),
     *("group_sight", "group_joins", "group_exits", "group_counts", "group_reads", "padding", "padding_ends"),
     *("group_precision", "group_boundary", "group_numbers"),
+    *("rounds", "rounds_calls", "rounds_rows"),
     "compiled",
 )
 _registered: dict[str, "Fault"] = {}

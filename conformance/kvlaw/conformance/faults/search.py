@@ -1,6 +1,7 @@
 """Traces drawn at random, at the boundary values of rings and growing caches, for mutants that no stored trace kills.
 
-``draw`` makes one trace: a configuration, every other time with a storage policy, then anything a cache can be asked.
+``draw`` makes one trace: a configuration, every other time with a storage policy, then anything a cache can be asked;
+``draw_group`` one of a group of rows (``search_rows``).
 Windows, lengths, counts, starts and window arguments come from the values where index arithmetic goes wrong: 1, W - 1,
 W, W + 1, 2W + 1; 255 to 257.
 """
@@ -34,11 +35,11 @@ WINDOWS = (1, 2, 3, 4, 5, 8)
 LONG = (255, 256, 257)
 
 
-def draw_many(seed: int, count: int) -> Iterator[tuple[str, Trace]]:
-    """Draw ``count`` traces, the same ones for the same seed, each under a name."""
+def draw_many(seed: int, count: int, *, rows: bool = False) -> Iterator[tuple[str, Trace]]:
+    """Draw ``count`` traces, of groups if ``rows``, the same ones for the same seed, each under a name."""
     rng = random.Random(seed)  # noqa: S311  # a fixed sequence is what is wanted
     for number in range(count):
-        yield f"drawn {seed}.{number}", draw(rng)
+        yield f"drawn {seed}.{number}", draw_group(rng) if rows else draw(rng)
 
 
 def draw(rng: random.Random) -> Trace:
@@ -47,11 +48,18 @@ def draw(rng: random.Random) -> Trace:
     window = rng.choice(WINDOWS) if rng.random() < 0.97 else rng.choice((257, 300, 520))  # growth by steps
     layer = LayerSpec("ring", window, rng.choice((0, 0, *range(window)))) if ring else LayerSpec("full")
     layer = _with_policy(rng, layer) if rng.random() < 0.5 else layer  # every other cache has none
-    look: Look = rng.choice(("every", "every", "last"))
-    if rng.random() < 0.5:  # every other trace is one of a group
-        return draw_rows(rng, layer, look)
-    config = Config(**_fields(layer), batch=rng.choice((1, 1, 2)), look=look)
+    config = Config(**_fields(layer), batch=rng.choice((1, 1, 2)), look=rng.choice(("every", "every", "last")))
     return Trace(config, tuple(_calls(rng, layer)))
+
+
+def draw_group(rng: random.Random) -> Trace:
+    """Draw one trace of a group."""
+    layer = LayerSpec("ring", rng.choice(WINDOWS)) if rng.random() < 0.7 else LayerSpec("full")
+    layer = _with_policy(rng, layer) if rng.random() < 0.65 else layer
+    if layer.bits is not None and rng.random() < 0.5:  # rows that stand on both sides of a start
+        layer = evolve(layer, start=rng.choice((1, 2, 3)))
+    look: Look = rng.choice(("every", "every", "last"))
+    return draw_rows(rng, layer, look)
 
 
 def _with_policy(rng: random.Random, layer: LayerSpec) -> LayerSpec:

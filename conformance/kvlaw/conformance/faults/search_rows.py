@@ -47,14 +47,14 @@ def draw_rows(rng: random.Random, layer: LayerSpec, look: Any) -> Trace:
     config = Config(
         grouped.kind,
         grouped.window,
-        rows=rng.choice((0, 1, 1, 2, 2, 3)),
+        rows=rng.choice((0, 1, 1, 2, 2, 2, 3)),
         bits=layer.bits,
         value_bits=layer.value_bits,
         group=layer.group,
         start=layer.start,
         look=look,
     )
-    return _Walk(rng, config).drawn(rng.randint(3, 9))
+    return _Walk(rng, config).drawn(rng.randint(3, 11))
 
 
 @define
@@ -165,10 +165,10 @@ class _Walk:
             (4, lambda: self._mask(name)),
             (9, lambda: Trim(n=self._count(group), bypass=False, on=name)),
             (6, lambda: self._filter(group, name)),
-            (9, lambda: self._merge(sources, made)),
+            (12, lambda: self._merge(sources, made)),
             (6, lambda: MakeCache(as_=made)),
-            (2, lambda: MakeCache(layer=self._other(), as_=made)),
-            (7, lambda: Extract(row=row if not self._rarely() else row + 1, as_=made, on=name)),
+            (3, lambda: MakeCache(layer=self._other(), as_=made)),
+            (7, lambda: Extract(row=row if not self._rarely() else row + self.rng.choice((1, 3)), as_=made, on=name)),
             (5, lambda: HandBack(row=row, as_=made, on=name)),
             (3, lambda: Clone(as_=made, on=name)),
             (2, lambda: TakeState(as_=made, on=name)),
@@ -191,7 +191,7 @@ class _Walk:
         if layer.window is not None:
             changes += [{"window": layer.window + 1}, *([{"sinks": 1}] if layer.window > 1 else [])]
         if layer.bits is not None:
-            changes += [{"start": 5}, {"start": None}, {"bits": 8, "value_bits": None}, {"group": 32}]
+            changes += [{"start": 5}, {"start": None}]  # codes of another codec are not modelled
         return evolve(layer, **self.rng.choice(changes))
 
     def _count(self, group: Group) -> int:

@@ -8,6 +8,10 @@ takes a field. What it builds must have mlx-lm's duck type (``duck``) or the cal
 imported. With ``kind=full_rows`` or ``ring_rows`` the groups are checked that its caches are merged into
 (``duck_rows``).
 
+A factory that takes ``rows`` makes groups of so many empty rows, with the calls of ``contract_rows``, and without
+``rows``, which must have a default, the serial caches beside them; its ``kind``, if it takes one, is then ``full_rows``
+or ``ring_rows`` for a group, ``full`` or ``ring`` for a cache.
+
 A factory that takes ``bits`` makes caches of codes (chapter 11 of the specification), and gets ``value_bits``,
 ``group`` and ``start`` if it takes them; a field that a policy leaves out is not passed. It is checked with dense
 storage if its ``bits`` may be None, with codes from the first append on (affine) if its ``start`` may be None or it
@@ -31,6 +35,7 @@ from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interface import Adapter, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import ArrayAdapter, is_triple
 from kvlaw.conformance.subjects.arrays import Arrays, NumpyArrays
+from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter, is_contract_group
 from kvlaw.conformance.subjects.contract_type import ContractAdapter, is_contract_type
 from kvlaw.conformance.subjects.duck import DuckAdapter, is_duck
 from kvlaw.conformance.subjects.duck_rows import DuckRowsAdapter
@@ -39,7 +44,7 @@ from kvlaw.conformance.subjects.mlx_arrays import MlxArrays, has_mlx
 from kvlaw.spec.config import KINDS, POLICIES, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind, LayerSpec, Policy
 
 POLICY = ("bits", "value_bits", "group", "start")
-FIELDS = ("kind", "window", "sinks", "dtype", "batch", "kv_heads", "head_dim", "value_dim", *POLICY)
+FIELDS = ("kind", "window", "sinks", "rows", "dtype", "batch", "kv_heads", "head_dim", "value_dim", *POLICY)
 """What a factory can be given."""
 
 ALIASES = {
@@ -148,25 +153,32 @@ class Factory:
 
     def __call__(self, layer: LayerSpec, config: Config) -> Any:
         """Build a cache of a layer; what the factory cannot be told is refused here, what it is told is its own."""
-        if layer.kind == "full" and layer.ring_problem:
+        return self._made(layer, self.arguments(layer, config))
+
+    def make_rows(self, layer: LayerSpec, rows: int, config: Config) -> Any:
+        """Build a group of empty rows."""
+        return self._made(layer, {**self.arguments(layer, config), self.mapping.get("rows", "rows"): rows})
+
+    def _made(self, layer: LayerSpec, given: Mapping[str, Any]) -> Any:
+        if layer.grows and layer.ring_problem:
             raise ValueError(layer.ring_problem)
         try:
             self.check(layer)
         except TargetError as error:
             raise UnsupportedError(str(error)) from error
-        return self.make(**self.arguments(layer, config))
+        return self.make(**given)
 
     def arguments(self, layer: LayerSpec, c: Config) -> dict[str, Any]:
         """Give the arguments for a layer: a field that a growing or a dense cache does not have is left out."""
         values: dict[str, Any] = {"kind": layer.kind, "dtype": self.arrays.dtype(c.dtype), "batch": c.batch}
         values |= {"kv_heads": c.kv_heads, "head_dim": c.head_dim, "value_dim": c.value_dim}
-        values |= {"window": layer.window, "sinks": layer.sinks} if layer.kind == "ring" else {}
+        values |= {} if layer.grows else {"window": layer.window, "sinks": layer.sinks}
         values |= {name: getattr(layer, name) for name in _given(layer)}
         return {self.mapping.get(name, name): value for name, value in values.items() if self.takes(name)}
 
     def check(self, layer: LayerSpec) -> None:
         """Raise ``TargetError`` if a cache of this layer cannot be asked for."""
-        if layer.kind == "full" and not self.grows():
+        if layer.grows and not self.grows():
             raise TargetError(f"py:{self.text} takes a window: it makes rings, no growing caches")
         asked = (*(name for name in ("window", "sinks") if getattr(layer, name)), *_given(layer))
         for name in asked:
@@ -230,8 +242,11 @@ def adapt(found: Any, text: str, options: Mapping[str, str], mapping: Mapping[st
 
 
 def _adapted(factory: Factory, options: Mapping[str, str]) -> Adapter:
-    kinds, example = _examples(factory, options.get("kind"))
+    asked = options.get("kind")
     made: ArrayAdapter
+    if factory.takes("rows") and asked not in SERIAL_KINDS:
+        return _adapted_groups(factory, asked)
+    kinds, example = _examples(factory, asked)
     if kinds[0] in ROW_KINDS:
         made = _adapted_rows(factory, example, kinds[0], options.get("clone"))
     elif is_contract_type(example):
@@ -246,6 +261,27 @@ def _adapted(factory: Factory, options: Mapping[str, str]) -> Adapter:
     made.kinds, made.policies = kinds, factory.policies
     made.capabilities |= {"sinks"} if factory.takes("sinks") and not {"ring", "ring_rows"}.isdisjoint(kinds) else set()
     return _with_policy(made, factory)
+
+
+def _adapted_groups(factory: Factory, asked: str | None) -> ArrayAdapter:
+    """Adapt groups that a factory makes of so many rows."""
+    if asked not in (None, *ROW_KINDS):
+        raise TargetError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
+    able: list[Kind] = [kind for kind in ROW_KINDS if factory.takes("window") or kind == "full_rows"]
+    kinds: tuple[Kind, ...] = tuple(k for k in able if asked in (None, k) and (k != "full_rows" or factory.grows()))
+    if not kinds:
+        raise TargetError(f"py:{factory.text} makes no {asked}: a ring takes a window, a growing group can do without")
+    layer = evolve(_layer(kinds[0], factory.policies[0]), kind=kinds[0])
+    made = _built(f"{factory.text} of 2 rows", lambda: factory.make_rows(layer, 2, Config(kinds[0])))
+    if not is_contract_group(made):
+        raise TargetError(
+            f"py:{factory.text} takes rows, and makes a {type(made).__name__} without append_decode, append_window, "
+            "rows and offsets; subclass kvlaw.conformance.interface.Adapter for another interface"
+        )
+    adapted = ContractRowsAdapter(factory.arrays, factory, factory.make_rows, made)
+    adapted.kinds, adapted.policies = kinds, factory.policies
+    adapted.capabilities |= {"sinks"} if factory.takes("sinks") and "ring_rows" in kinds else set()
+    return _with_policy(adapted, factory)
 
 
 def _adapted_rows(factory: Factory, example: Any, kind: Kind, clone: str | None) -> ArrayAdapter:
