@@ -12,9 +12,22 @@ from kvlaw.conformance.machines.base import LockstepMachine
 from kvlaw.conformance.machines.calls import CallRules
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import Group
-from kvlaw.spec.calls import AppendDecode, AppendWindow, BeginRound, CommitRound, CompiledDecode, Reset, Trim
+from kvlaw.spec.calls import (
+    AppendDecode,
+    AppendWindow,
+    BeginRound,
+    CommitRound,
+    CompiledDecode,
+    Finalize,
+    Prepare,
+    Reset,
+    Trim,
+)
 
 data_ = st.data()
+_STYLES = ("as it is", "as it is", "over what was trimmed", "where it is refused")
+_REFUSED = {"empty": "reset", "round": "rounds", "padding": "padding"}
+"""The ways to be refused a compiled step, and what they need."""
 
 
 def takes_compiled(thing: object) -> bool:
@@ -34,9 +47,11 @@ class GeneratesCompiled(LockstepMachine):
         return not self.over and "compiled" in self.used and "compiled" in self.can
 
     def generate_by_steps(self, data: st.DataObject, name: str, count: int, passing: dict[str, Any]) -> None:
-        """Decode by compiled steps, now and then by another; the steps go on over a longer window."""
+        """Decode by compiled steps, now and then by another; stop where they are refused."""
         for _ in range(count):
-            if self.over or not takes_compiled(self.run_.oracle.world.get(name)):
+            if not takes_compiled(self.run_.oracle.world.get(name)):
+                if self.layout:
+                    self.do(CompiledDecode(on=name))
                 return
             other = data.draw(st.integers(0, 7), label="other")
             self.do(CompiledDecode(on=name, **passing) if other else AppendDecode(on=name, **passing))
@@ -46,45 +61,48 @@ class CompiledRules(GeneratesCompiled, CallRules):
     """The part of a machine that decodes by compiled steps at any time."""
 
     @precondition(lambda self: self.compiling)
-    @rule(data=data_, again=st.integers(1, 3))
-    def compiled(self, data: st.DataObject, again: int) -> None:
-        """Decode by one to three compiled steps; what refuses them is asked in the layout profile alone."""
+    @rule(data=data_, again=st.integers(1, 3), style=st.sampled_from(_STYLES))
+    def compiled(self, data: st.DataObject, again: int, style: str) -> None:
+        """Decode by one to three compiled steps, as things are, or over stale columns, or where it is refused."""
         name = self.on(data)
+        if style == "over what was trimmed" and "trim" in self.can:
+            self._leave_stale_columns(data, name)
+        elif style == "where it is refused" and self.layout:
+            self._refuse(data, name)
         for _ in range(again):
             if self.layout or takes_compiled(self.run_.oracle.world.get(name)):
                 self.do(CompiledDecode(**self.options(data, name)))
         self.fired("compiled")
 
-    @precondition(lambda self: self.compiling and "trim" in self.can)
-    @rule(data=data_, length=st.integers(2, 5), steps=st.integers(1, 3))
-    def compiled_over_what_was_trimmed(self, data: st.DataObject, length: int, steps: int) -> None:
-        """Append, trim some of it, and decode by compiled steps where stale columns lie."""
-        name = self.on(data)
+    def _leave_stale_columns(self, data: st.DataObject, name: str) -> None:
+        """Append, and trim some of it, so that a step meets columns that hold what is gone."""
+        length = data.draw(st.integers(2, 5))
         self.do(AppendWindow(length=length, on=name))
         thing = self.run_.oracle.world[name]
         rows = [row.offset for row in thing.rows] if isinstance(thing, Group) else [self.thing(name).offset]
-        if rows and (self.config.window is None or max(rows) < self.config.window):
+        if rows and min(rows) >= 0 and (self.config.window is None or max(rows) < self.config.window):
             self.do(Trim(n=min(data.draw(st.integers(1, length)), *rows), on=name))
-        for _ in range(steps):
-            if takes_compiled(self.run_.oracle.world.get(name)):
-                self.do(CompiledDecode(on=name))
-        self.fired("compiled_over_what_was_trimmed")
 
-    @precondition(lambda self: self.compiling and self.layout)
-    @rule(data=data_)
-    def compiled_where_it_is_refused(self, data: st.DataObject) -> None:
-        """Ask for a compiled step of an empty cache, or in a round, and go on."""
-        name = self.on(data)
-        if "reset" in self.can and data.draw(st.booleans()):
+    def _refuse(self, data: st.DataObject, name: str) -> None:
+        """Ask for a step of an empty cache, in a round, or while padding is pending."""
+        thing = self.run_.oracle.world[name]
+        ways = [way for way, needed in _REFUSED.items() if needed in self.can]
+        way = data.draw(st.sampled_from(ways)) if ways else ""
+        if way == "empty":
             self.do(Reset(on=name))
             self.do(CompiledDecode(on=name))
-        elif "rounds" in self.can:
+            self.do(AppendWindow(length=2, on=name))
+        elif way == "round":
             self.do(BeginRound(on=name))
             self.do(AppendDecode(on=name))
             self.do(CompiledDecode(on=name))
             self.do(CommitRound(on=name))
-        self.do(CompiledDecode(on=name))
-        self.fired("compiled_where_it_is_refused")
+        elif way == "padding" and isinstance(thing, Group) and thing.rows:
+            count = len(thing.rows)
+            self.do(Prepare(lengths=(1,) * count, right=(1,) * count, on=name))
+            self.do(CompiledDecode(on=name))
+            self.do(AppendWindow(length=2, on=name))
+            self.do(Finalize(on=name))
 
 
 __all__ = ["CompiledRules", "GeneratesCompiled", "takes_compiled"]
