@@ -40,7 +40,7 @@ def rules_of(machine: type[LockstepMachine]) -> set[str]:
 
 
 def session(kind: Kind, profile: Profile, adapter: type[ReferenceAdapter] = ReferenceAdapter) -> Session:
-    subject = AdapterSubject(adapter())
+    subject = AdapterSubject(adapter(), seconds=600.0)  # a busy machine must not make a trace end
     return Session(subject, profile, counted(profile, kind, subject.capabilities), "the reference", arithmetic=True)
 
 

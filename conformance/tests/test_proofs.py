@@ -24,7 +24,7 @@ from kvlaw.conformance.proofs.runner import LemmaResult, ProverMissingError, run
 from kvlaw.reference.index import Full, Ring, is_valid
 from kvlaw.spec.clauses import load_clauses
 
-FAMILIES = {"POS", "GROW", "RING", "VIS", "MASK", "TRIM", "ERR", "PREC", "ROWS", "PAD"}
+FAMILIES = {"POS", "GROW", "RING", "VIS", "MASK", "TRIM", "ERR", "PREC", "ROWS", "PAD", "ROUND"}
 BY_NAME = pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
 
 

@@ -525,6 +525,7 @@ REFUSED: list[tuple[str, Act, type[CacheError], str]] = [
     ("right padding without lengths", lambda g: g.prepare(right=[1, 0]), PaddingError, "PAD-12"),
     ("too few lengths", lambda g: g.prepare(lengths=[1], right=[1, 0]), PaddingError, "PAD-12"),
     ("negative right padding", lambda g: g.prepare(lengths=[1, 1], right=[1, -1]), PaddingError, "PAD-12"),
+    ("a number as padding", lambda g: g.prepare(left=1), PaddingError, "PAD-12"),  # pyright: ignore[reportArgumentType]
     ("half a column", lambda g: g.prepare(lengths=[1, 0.5], right=[1, 0]), PaddingError, "PAD-12"),  # pyright: ignore[reportArgumentType]
     ("merge of nothing", lambda g: merge([]), RowError, "ROWS-8"),
     ("merge with another kind", lambda g: merge([g, make("full")]), RowError, "ROWS-7"),
@@ -578,10 +579,10 @@ def test_other_refusals_of_merge_and_of_groups_without_rows() -> None:
     single, wide = make("full"), make("full")
     single.append_window(*rows_of([1]))
     wide.append_window(*rows_of([1], dim=32))
-    with pytest.raises(DTypeError, match="ROWS-8"):
-        merge([half, single])
-    with pytest.raises(ShapeError, match="ROWS-8"):
-        merge([single, wide])
+    for one, other, error in ((half, single, DTypeError), (single, wide, ShapeError)):
+        for sources in ([one, other], [other, one]):
+            with pytest.raises(error, match="ROWS-8"):
+                merge(sources)
     batch = make("full")
     batch.append_window(*rows_of([1], [2]))
     with pytest.raises(RowError, match="ROWS-8"):
@@ -590,14 +591,35 @@ def test_other_refusals_of_merge_and_of_groups_without_rows() -> None:
         merge([settling(start=3), settling(start=4)])
     with pytest.raises(ShapeError, match="PREC-13"):
         merge([make_rows("full_rows", bits=4, start=3, group=64), wide])
+    with pytest.raises(ShapeError, match="ROWS-30"):
+        make_rows("full_rows", rows=2).append_window(*rows_of([1]))
     group = make_rows("full_rows")
     for act in (lambda: group.append_window(*rows_of([1])), lambda: group.mask(1, phase="window")):
         with pytest.raises(RowError, match="ROWS-11"):
             act()
+    with pytest.raises(PaddingError, match="PAD-12"):
+        group.prepare(left="")  # pyright: ignore[reportArgumentType]
     assert (group.trim(0), group.rows, group.offsets, group.columns, group.nbytes) == (0, 0, (), 0, 0)
     group.reset()
     group.filter([])
     assert merge([group, group]).rows == 0
+
+
+def test_a_merge_of_rows_that_were_trimmed_empty_allocates_nothing_and_takes_another_dtype() -> None:
+    group = make_rows("full_rows", rows=2)
+    group.append_decode(*rows_of([1], [2]))
+    group.trim(1)
+    made = merge([group])
+    assert (made.rows, made.columns, made.nbytes, made.bytes_per_token, made.row_planes(0)) == (2, 0, 0, 0, {})
+    made.append_decode(*rows_of([3], [4], dtype=mx.bfloat16))
+    assert (made.offsets, made.bytes_per_token) == ((1, 1), 2 * DIM * 2)
+
+
+def test_a_full_ring_has_no_left_padding() -> None:
+    group = make_rows("ring_rows", 4, 2)
+    group.append_window(*rows_of([1, 2, 3, 4], [5, 6, 7, 8]))
+    group.append_decode(*rows_of([9], [10]))
+    assert (group.offsets, group.left_padding) == ((5, 5), (0, 0))
 
 
 @pytest.mark.parametrize(
@@ -607,9 +629,13 @@ def test_other_refusals_of_merge_and_of_groups_without_rows() -> None:
         lambda: make_rows("ring_rows"),
         lambda: make_rows("full_rows", 4),
         lambda: make_rows("ring_rows", 4, sinks=1),
+        lambda: make_rows("ring_rows", 4, sinks=-1),
         lambda: make_rows("ring_rows", 4, -1),
+        lambda: make_rows("ring_rows", 4, 1.5),  # pyright: ignore[reportArgumentType]
         lambda: make_rows("ring_rows", 4, start=3),
         lambda: make_rows("ring", 4),  # pyright: ignore[reportArgumentType]
+        lambda: make_rows("full"),  # pyright: ignore[reportArgumentType]
+        lambda: make_rows("rows", 4),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_a_group_that_cannot_be_is_refused(build: Callable[[], RowGroup]) -> None:

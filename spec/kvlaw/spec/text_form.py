@@ -220,7 +220,7 @@ def _value(name: str, word: str, part: str) -> object:
 
 
 def _until_names(words: list[str]) -> tuple[list[str], list[str]]:
-    end = next((i for i, word in enumerate(words) if word in ("as", "on") or re.fullmatch(r"x\d+", word)), len(words))
+    end = next((i for i, word in enumerate(words) if word in ("as", "on")), len(words))
     return words[:end], words[end:]
 
 

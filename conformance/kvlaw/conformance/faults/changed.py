@@ -141,8 +141,9 @@ def _is_ours(name: str) -> bool:
 _TOLD = (
     *("merge", "extract", "hand_back", "filter", "prepare", "finalize"),
     *("begin_prefill", "commit_prefill", "end_prefill", "show_rows"),
+    *("begin_round", "commit_round", "roll_back"),
 )
-"""The calls on groups that are asked as they are."""
+"""The calls on groups, and on caches and groups in rounds, that are asked as they are."""
 
 
 class ChangedAdapter(ContractRowsAdapter):
@@ -221,6 +222,18 @@ class ChangedAdapter(ContractRowsAdapter):
         """Ask the list."""
         left = self._told(self.loaded.layers.max_append_tokens, caches)
         return "unbounded" if left is None else left
+
+    def begin_round_layers(self, caches: list[Any]) -> None:
+        """Open a round of all layers."""
+        self._told(self.loaded.layers.begin_round, caches)
+
+    def commit_round_layers(self, caches: list[Any]) -> None:
+        """Keep the round of all layers."""
+        self._told(self.loaded.layers.commit_round, caches)
+
+    def roll_back_layers(self, caches: list[Any], keep: Sequence[int]) -> None:
+        """Take back what is not kept of the round of all layers."""
+        self._told(self.loaded.layers.roll_back, caches, keep[0] if len(keep) == 1 else list(keep))
 
     def trim_layers(self, caches: list[Any], n: Any) -> Any:
         """Drop the newest positions of all layers."""

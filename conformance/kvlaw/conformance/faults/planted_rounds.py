@@ -165,7 +165,7 @@ class RoundPlans(WrongCache):
 @fault(
     "drafts-are-written-in-place",
     breaks="ROUND-4",
-    trace="ring window=2 ; window 2 ; begin_round ; decode x2 ; roll_back 0 ; decode",
+    trace="ring window=2 ; begin_round ; window 2 ; decode ; roll_back 1 ; decode",
     report="B12",
 )
 class DraftsAreWrittenInPlace(RoundPlans):
@@ -184,7 +184,7 @@ class DraftsAreWrittenInPlace(RoundPlans):
 @fault(
     "drafts-leave-what-a-block-leaves",
     breaks="ROUND-4",
-    trace="ring window=2 ; window 2 ; begin_round ; decode x2 ; roll_back 0",
+    trace="ring window=2 ; begin_round ; window 2 ; decode ; roll_back 1",
     report="B18",
 )
 class DraftsLeaveWhatABlockLeaves(RoundPlans):
@@ -197,7 +197,7 @@ class DraftsLeaveWhatABlockLeaves(RoundPlans):
 @fault(
     "rounds-keep-a-window-in-all",
     breaks="ROUND-4",
-    trace="ring window=2 ; window 2 ; begin_round ; decode x3 ; roll_back 0",
+    trace="ring window=2 ; begin_round ; window 3 ; decode ; roll_back 1",
 )
 class RoundsKeepAWindowInAll(RoundPlans):
     """An append in a round keeps W columns, those of the round among them."""

@@ -131,7 +131,7 @@ class RoundBlocks(WrongGroup):
 @fault(
     "rounds-of-rows-leave-what-a-block-leaves",
     breaks="ROUND-4",
-    trace="ring_rows window=2 ; window 2 ; begin_round ; window 1 x2 ; roll_back 0 ; decode",
+    trace="ring_rows window=2 ; begin_round ; window 2 ; window 1 ; roll_back 1 ; decode",
     report="B18",
 )
 class RoundsOfRowsLeaveWhatABlockLeaves(RoundBlocks):
@@ -144,7 +144,7 @@ class RoundsOfRowsLeaveWhatABlockLeaves(RoundBlocks):
 @fault(
     "rounds-of-rows-keep-a-window-in-all",
     breaks="ROUND-4",
-    trace="ring_rows window=2 ; window 2 ; begin_round ; window 1 x3 ; roll_back 0 ; decode",
+    trace="ring_rows window=2 ; begin_round ; window 3 ; window 1 ; roll_back 1 ; decode",
 )
 class RoundsOfRowsKeepAWindowInAll(RoundBlocks):
     """A block in a round of a group keeps W columns, those of the round among them."""

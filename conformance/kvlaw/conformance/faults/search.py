@@ -18,13 +18,16 @@ from kvlaw.spec.calls import (
     AppendDecode,
     AppendKnown,
     AppendWindow,
+    BeginRound,
     Call,
     Clone,
+    CommitRound,
     FetchDense,
     LookAt,
     MakeMask,
     OpenList,
     Reset,
+    RollBack,
     TakeState,
     Trim,
 )
@@ -33,6 +36,9 @@ from kvlaw.spec.trace import Trace
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
 LONG = (255, 256, 257)
+
+
+_OF_LISTS = (AppendDecode, AppendKnown, AppendWindow, BeginRound, Clone, CommitRound, Reset, RollBack, Trim)
 
 
 def draw_many(seed: int, count: int, *, rows: bool = False) -> Iterator[tuple[str, Trace]]:
@@ -87,7 +93,7 @@ def _calls(rng: random.Random, layer: LayerSpec) -> Iterator[Call]:
         names = ["l0"]
     for number in range(rng.randint(2, 9)):
         call = evolve(_call(rng, layer, number), on=rng.choice(names))
-        if listed and not isinstance(call, AppendDecode | AppendKnown | AppendWindow | Trim | Clone | Reset):
+        if listed and not isinstance(call, _OF_LISTS):
             continue
         yield evolve(call, bypass=False) if listed and isinstance(call, Trim) else call
         if isinstance(call, Clone):
@@ -108,6 +114,9 @@ def _call(rng: random.Random, layer: LayerSpec, number: int) -> Call:
         (1, lambda: TakeState(as_=made)),
         (1, Reset),
         (1, LookAt),
+        (14, BeginRound),
+        (3, CommitRound),
+        (14, lambda: RollBack(keep=_keep(rng))),
     ]
     return rng.choices([make for _, make in kinds], [weight for weight, _ in kinds])[0]()
 
@@ -122,6 +131,10 @@ def _length(rng: random.Random, layer: LayerSpec) -> int:
 def _count(rng: random.Random, layer: LayerSpec) -> int:
     near = (layer.window or 3) + rng.choice((-1, 0, 1))
     return rng.choice((0, 1, 1, 2, 3, near))
+
+
+def _keep(rng: random.Random) -> tuple[int, ...]:
+    return (rng.choice((0, 0, 1, 1, 2, 3, -1)), *((0,) if rng.random() < 0.05 else ()))
 
 
 def _argument(rng: random.Random, layer: LayerSpec) -> int | None:

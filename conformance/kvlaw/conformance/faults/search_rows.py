@@ -17,9 +17,11 @@ from kvlaw.spec.calls import (
     AppendKnown,
     AppendWindow,
     BeginPrefill,
+    BeginRound,
     Call,
     Clone,
     CommitPrefill,
+    CommitRound,
     EndPrefill,
     Extract,
     FetchDense,
@@ -32,6 +34,7 @@ from kvlaw.spec.calls import (
     Merge,
     Prepare,
     Reset,
+    RollBack,
     TakeState,
     Trim,
 )
@@ -112,6 +115,8 @@ class _Walk:
                 (4, lambda: AppendWindow(length=self._length())),
                 (1, lambda: Trim(n=self.rng.choice((0, 1, 2)), bypass=False)),
                 (2, LookAt),
+                (1, BeginRound),
+                (1, lambda: RollBack(keep=(self.rng.randint(0, 2),))),
             ]
         )
 
@@ -175,6 +180,9 @@ class _Walk:
             (1, lambda: Reset(on=name)),
             (2, lambda: Finalize(on=name)),
             (1, lambda: LookAt(on=name)),
+            (3 if group.in_round else 12, lambda: BeginRound(on=name)),
+            (3, lambda: CommitRound(on=name)),
+            (25 if group.in_round else 1, lambda: RollBack(keep=self._keep(group), on=name)),
         ]
         if group.layer.start is not None:
             kinds += [
@@ -196,6 +204,12 @@ class _Walk:
 
     def _count(self, group: Group) -> int:
         return self.rng.choice((0, 1, 1, 2, group.shortest, group.shortest + 1))
+
+    def _keep(self, group: Group) -> tuple[int, ...]:
+        most = group.rows[0].appended_in_round if group.rows else 0
+        most += self._rarely()  # now and then too much, or a number too many
+        count = self.rng.choice((1, len(group.rows), len(group.rows), len(group.rows) + self._rarely()))
+        return tuple(self.rng.randint(0, most) for _ in range(count)) or (0,)
 
     def _mask(self, name: str) -> Call:
         decode = self.rng.random() < 0.5

@@ -39,15 +39,7 @@ class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
     """Calls on a batch as a runtime would make them."""
 
     optional = (
-        "verify",
-        "bracket",
-        "retire",
-        "back",
-        "own_window",
-        "snapshot",
-        "conversation",
-        "keep_old",
-        "draft",
+        *("bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old", "draft"),
         "compiled",
     )
 
@@ -148,7 +140,7 @@ class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
         window = self.config.window
         return 4 if window is None else min(4, window - index_group.active(self.here.state) - 2)
 
-    @precondition(lambda self: self.running and "verify" in self.used and "trim" in self.can and self.room > 0)
+    @precondition(lambda self: self.running and "trim" in self.can and self.room > 0)
     @rule(data=data_)
     def verify(self, data: st.DataObject) -> None:
         """Verify drafts of all rows in one window and trim what was rejected."""
