@@ -12,8 +12,8 @@
   (integers), ``group_planes``, ``group_masks``, ``group_settle`` (precision), ``group_content`` and ``group_merge``
   (what each call makes of a group), ``group_standing`` and ``group_appends`` (questions and appends);
 * ``layers``: lists of caches, all or none;
-* ``compiled``: decodes of a model by ``mx.compile``, composed of ``decode_steps`` (prepare and commit), ``traced`` (what
-  the model finds in place of its caches) and, for one cache, ``compiled_append``;
+* ``compiled``: decodes of a model by ``mx.compile``, composed of ``decode_steps`` (prepare and commit), ``traced``
+  (what the model finds in place of its caches) and, for one cache, ``compiled_append``;
 * ``mlx_lm``: drop-in caches for mlx-lm's models; ``mlx_lm_rows``: groups of them for its batch generator;
 * ``errors``: what is refused, naming the clause.
 """
