@@ -174,8 +174,7 @@ class CompiledStepDoesNotConvert(WrongStep):
 @fault(
     "masks-as-the-first-row",
     breaks="DEC-9",
-    trace="full_rows rows=0 ; cache as s1 ; window 2 on s1 ; cache as s2 ; window 1 on s2"
-    " ; merge s1 s2 as g1 ; compiled on g1",
+    trace="full_rows rows=1 ; window 1 ; cache as s1 ; merge c0 s1 as g1 ; compiled on g1",
 )
 class MasksAsTheFirstRow(WrongGroupStep):
     """A compiled step hides from every row what it was traced to hide from the first."""
@@ -190,8 +189,7 @@ class MasksAsTheFirstRow(WrongGroupStep):
     "compiles-a-mixed-group",
     breaks="DEC-10",
     profile="layout",
-    trace="full_rows bits=4 start=2 rows=0 ; cache as s1 ; window 2 on s1 ; cache as s2 ; window 1 on s2"
-    " ; merge s1 s2 as g1 ; compiled on g1",
+    trace="full_rows bits=4 start=3 rows=2 ; prepare left=0,2 ; window 3 ; decode ; compiled",
 )
 class CompilesAMixedGroup(WrongGroupStep):
     """A compiled step is run on rows that are stored in two ways."""
