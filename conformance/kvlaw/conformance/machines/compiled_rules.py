@@ -6,7 +6,6 @@ Each step is a decode, so its columns, kinds of storage and masks are those of w
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.base import LockstepMachine
 from kvlaw.conformance.machines.calls import CallRules
@@ -24,8 +23,7 @@ from kvlaw.spec.calls import (
     Trim,
 )
 
-data_ = st.data()
-_STYLES = ("as it is", "as it is", "over what was trimmed", "where it is refused")
+_STYLES = (*[""] * 4, *["as it is"] * 3, "over what was trimmed", "where it is refused")
 _REFUSED = {"empty": "reset", "round": "rounds", "padding": "padding"}
 """The ways to be refused a compiled step, and what they need."""
 
@@ -60,19 +58,17 @@ class GeneratesCompiled(LockstepMachine):
 class CompiledRules(GeneratesCompiled, CallRules):
     """The part of a machine that decodes by compiled steps at any time."""
 
-    @precondition(lambda self: self.compiling)
-    @rule(data=data_, again=st.integers(1, 3), style=st.sampled_from(_STYLES))
-    def compiled(self, data: st.DataObject, again: int, style: str) -> None:
-        """Decode by one to three compiled steps, as things are, or over stale columns, or where it is refused."""
-        name = self.on(data)
-        if style == "over what was trimmed" and "trim" in self.can:
+    def decode_once(self, data: st.DataObject, name: str) -> None:
+        """Decode, now and then by a compiled step: as things are, over stale columns, or where it is refused."""
+        style = data.draw(st.sampled_from(_STYLES)) if self.compiling else ""
+        if style == "over what was trimmed" and "trim" in self.can and takes_compiled(self.run_.oracle.world[name]):
             self._leave_stale_columns(data, name)
         elif style == "where it is refused" and self.layout:
             self._refuse(data, name)
-        for _ in range(again):
-            if self.layout or takes_compiled(self.run_.oracle.world.get(name)):
-                self.do(CompiledDecode(**self.options(data, name)))
-        self.fired("compiled")
+        if style and (self.layout or takes_compiled(self.run_.oracle.world.get(name))):
+            self.do(CompiledDecode(**self.options(data, name)))
+        else:
+            super().decode_once(data, name)
 
     def _leave_stale_columns(self, data: st.DataObject, name: str) -> None:
         """Append, and trim some of it, so that a step meets columns that hold what is gone."""
