@@ -53,6 +53,7 @@ configs = st.builds(
 rows = st.lists(st.integers(-2, 9), max_size=4).map(tuple)
 ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "decode": {"as_": made, "window": optional_counts, "malformed": malformed, "unread": st.booleans()},
+    "compiled": {"as_": made, "window": optional_counts, "malformed": malformed, "unread": st.booleans()},
     "window": {"length": counts, "as_": made, "window": optional_counts, "array": st.booleans(), "malformed": spoilt},
     "known": {"length": counts, "as_": made, "window": optional_counts, "array": st.booleans(), "malformed": spoilt},
     "dense": {"length": counts, "as_": made, "malformed": spoilt},

@@ -419,6 +419,7 @@ _VERBS = {
     **dict.fromkeys(("save", "load", "damage"), "files"),
     **dict.fromkeys(("publish", "reuse"), "reuse"),
     "known": "known",
+    "compiled": "compiled",
     "dense": "dense",
     "mask": "mask",
     "trim": "trim",

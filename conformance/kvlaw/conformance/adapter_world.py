@@ -9,6 +9,7 @@ from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.stamps import spoil
 from kvlaw.spec.calls import (
     Append,
+    AppendDecode,
     AppendName,
     BeginRound,
     Call,
@@ -131,7 +132,7 @@ class Giver:
         """Make keys and values, spoilt where the call says so."""
         given = payload
         if call.malformed is not None:
-            given = spoil(payload, call.malformed, decode_call=call.verb == "decode")
+            given = spoil(payload, call.malformed, decode_call=isinstance(call, AppendDecode))
         return self.adapter.tensor(given.keys, given.dtype), self.adapter.tensor(given.values, given.dtype)
 
     def spend(self, keys: Any, values: Any) -> None:

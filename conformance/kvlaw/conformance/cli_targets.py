@@ -82,6 +82,10 @@ def check(**arguments: Any) -> None:
     \b
     Option of kvlaw's own caches of codes, by --set
       kernels=tiled|tiled_causal|unfused   the kernel set of their reads (READ-15)
+
+    \b
+    Option of mlx-lm's serial caches, by --set
+      step=naive_compile   decode by mx.compile around update_and_fetch, too
     """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     _check(**arguments, chosen=chosen_by(settings, mapping))

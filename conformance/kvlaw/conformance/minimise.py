@@ -23,6 +23,7 @@ from kvlaw.spec.calls import (
     Call,
     Clone,
     CommitPrefill,
+    CompiledDecode,
     Drop,
     EndPrefill,
     Extract,
@@ -259,8 +260,7 @@ def _simpler_call(call: Call) -> Iterator[Call]:
         yield from (evolve(call, window=w) for w in _lower(call.window, 1))
     if isinstance(call, FetchDense) and call.malformed is None:
         yield AppendDecode(on=call.on) if call.length == 1 else AppendWindow(on=call.on, length=call.length)
-    if isinstance(call, AppendKnown) and call.malformed is None:
-        yield AppendWindow(on=call.on, length=call.length)
+    yield from _plainer_append(call)
     if isinstance(call, (AppendKnown, AppendWindow, FetchDense)):
         yield from (evolve(call, length=n) for n in _lower(call.length, 1))
     if isinstance(call, AppendWindow) and call.length == 1 and _plain(call):
@@ -276,6 +276,14 @@ def _simpler_call(call: Call) -> Iterator[Call]:
 def _shorter_prompt(call: Call) -> Iterator[Call]:
     if isinstance(call, Reuse) and len(call.tokens) > 1:
         yield from (evolve(call, tokens=call.tokens[:-1]), evolve(call, tokens=(*call.tokens[:-2], call.tokens[-1])))
+
+
+def _plainer_append(call: Call) -> Iterator[Call]:
+    """Give the append that does the same in the plain way: a decode, or a window."""
+    if isinstance(call, CompiledDecode):
+        yield AppendDecode(on=call.on, as_=call.as_, window=call.window, array=call.array, malformed=call.malformed)
+    if isinstance(call, AppendKnown) and call.malformed is None:
+        yield AppendWindow(on=call.on, length=call.length)
 
 
 def _lower_together(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:

@@ -9,15 +9,20 @@ from collections.abc import Iterator
 from kvlaw.reference.history import Sight
 from kvlaw.reference.model import Model
 
+_COMPILED = ("DEC-9", "DEC-2")
+"""They are cited for compiled decodes alone."""
+
 
 def sight_nature(ids: tuple[int, ...], sight: Sight, model: Model | None, fetched: tuple[int, ...]) -> Iterator[str]:
     """Name the clauses that speak of this very difference, the most telling first."""
     extra, missing = set(ids) - set(sight.allowed), set(sight.required) - set(ids)
     pinned = missing & set(model.row.tokens[: model.layer.sinks]) if model is not None else set[int]()
     yield from ("ROWS-7",) if pinned else ()
+    yield from _COMPILED if 0 in extra else ()
     yield from _group_nature(extra, missing, model, fetched)
     if model is not None:
         yield from past_nature(extra, missing, model)
+    yield from _COMPILED
     known = [token for token in ids if token]
     if len(set(known)) < len(known):
         yield "VIS-3"

@@ -16,6 +16,8 @@
 * ``persistence``: caches in files (``file_format``, ``saved_layers``, ``atomic``, ``mlx_lm_files``);
 * ``reuse``: a store of prefixes that prompts share;
 * ``layers``: lists of caches, all or none;
+* ``compiled``: decodes of a model by ``mx.compile``, composed of ``decode_steps`` (prepare and commit), ``traced``
+  (what the model finds in place of its caches) and, for one cache, ``compiled_append``;
 * ``mlx_lm``: drop-in caches for mlx-lm's models; ``mlx_lm_rows``: groups of them for its batch generator;
   ``mlx_lm_recurrent``: drop-ins for recurrent layers, and how their models let them draft;
 * ``errors``: what is refused, naming the clause.

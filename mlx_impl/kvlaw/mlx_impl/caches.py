@@ -17,7 +17,7 @@ import mlx.core as mx
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import CountError
 from kvlaw.mlx_impl.evaluate import evaluate
-from kvlaw.mlx_impl.geometry import Plan
+from kvlaw.mlx_impl.geometry import Geometry, Plan
 from kvlaw.mlx_impl.inputs import Layout, admit
 from kvlaw.mlx_impl.masks import Lease, Mask, decode_mask, hand_out, window_mask
 from kvlaw.mlx_impl.planes import Keys, Planes, Values
@@ -148,6 +148,14 @@ class Cache(Standing):
             del planes, append, held  # so that a conversion finds nobody who keeps the columns before
             self.settle()
         return fetched
+
+    @clause("DEC-1", "DEC-8")
+    def hold_step(self, planes: Planes, geometry: Geometry) -> None:
+        """Hold what a graph made of a decode (``decode_steps``); a cache that is due is converted then."""
+        self._planes, self._geometry, self._mask = planes, geometry, None
+        if self._boundary is not None:
+            del planes  # so that a conversion finds nobody who keeps the columns before
+            self.settle()
 
     # -- masks --------------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class AffineStore:
 class AffinePlanes:
     """Words ``[B, H, S, D * bits / 32]``, scales and biases ``[B, H, S, D / group]`` of keys and of values."""
 
-    __slots__ = ("keys", "store", "values")
+    __slots__ = ("__weakref__", "keys", "store", "values")
 
     def __init__(self, store: AffineStore, keys: Codes, values: Codes) -> None:
         self.store = store

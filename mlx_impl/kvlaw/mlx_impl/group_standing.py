@@ -64,11 +64,25 @@ class GroupStanding:
         return cls(fresh(policy, GroupGeometry(empty(start), (0,) * rows)))
 
     @property
+    def place(self) -> Place:
+        """Return where the columns stand that all rows share."""
+        return self._geometry.place
+
+    @property
+    def planes(self) -> Planes | None:
+        """Return its columns, None while there are none; nobody changes them."""
+        return self._planes
+
+    @property
     def content(self) -> GroupContent:
         """Return all that it holds now, as a value that does not change with it."""
         return GroupContent(
             self.policy, self._geometry, self._planes, self._layout, self._converted, self._floors, self._prefilling
         )
+
+    def hold(self, content: GroupContent) -> None:
+        """Hold ``content``, of a group of the same kind and policy."""
+        self._hold(content)
 
     def _hold(self, content: GroupContent) -> None:
         if content.geometry.offsets != self._geometry.offsets:

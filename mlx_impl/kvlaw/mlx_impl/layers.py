@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache
+from kvlaw.mlx_impl.compiled_append import append_compiled as append_one
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError
 from kvlaw.mlx_impl.reads import Read
@@ -123,6 +124,19 @@ def append_known(
         ConfigError: if there is not one pair per layer, or a cache is in the list twice.
     """
     return _append(caches, pairs, lambda cache, pair: cache.append_known(*pair, window=window, as_array=as_array))
+
+
+@clause("ERR-8", "DEC-1")
+def append_compiled(
+    caches: Sequence[Cache], pairs: Pairs, *, window: int | None = None, as_array: bool = False
+) -> list[Read]:
+    """Decode one position per row of every layer by a compiled write, or of none, and return the read of each layer.
+
+    Raises:
+        CacheError: if one layer refuses; then no layer has changed.
+        ConfigError: if there is not one pair per layer, or a cache is in the list twice.
+    """
+    return _append(caches, pairs, lambda cache, pair: append_one(cache, *pair, window=window, as_array=as_array))
 
 
 def _append(

@@ -73,7 +73,7 @@ class Planes(Protocol):
 class DensePlanes:
     """Keys ``[B, H, S, Dk]`` and values ``[B, H, S, Dv]`` as they were appended."""
 
-    __slots__ = ("keys", "values")
+    __slots__ = ("__weakref__", "keys", "values")
 
     def __init__(self, keys: Keys, values: Values) -> None:
         self.keys = keys

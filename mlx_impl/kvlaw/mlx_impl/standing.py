@@ -204,6 +204,21 @@ class Standing(ABC):
         return {**integers, "floor": self.floor} if self.policy.codes else integers
 
     @property
+    def place(self) -> Geometry:
+        """Return where its columns stand."""
+        return self._geometry
+
+    @property
+    def planes(self) -> Planes | None:
+        """Return its columns, None while there are none; nobody changes them."""
+        return self._planes
+
+    @property
+    def layout(self) -> Layout | None:
+        """Return the shapes and dtype that it holds, None while it holds none."""
+        return self._layout
+
+    @property
     def content(self) -> Content:
         """Return all that it holds now."""
         return Content(self._geometry, self._planes, self._layout, self.storage == "affine", self._floor)

@@ -12,6 +12,7 @@ def sight_clauses(before: Model, after: Model, call: Call, phase: Phase, config:
     cited: list[str] = []
     if before.lenient:
         return ("RING-14", "VIS-5")
+    cited += ["DEC-2"] if call.verb == "compiled" else []
     if getattr(call, "array", False):
         cited += ["READ-15"] if before.storage == "affine" and phase == "window" else []
         cited.append("MASK-11")
@@ -80,7 +81,8 @@ def _past_clauses(after: Model) -> list[str]:
 def layout_clauses(before: Model, after: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     """Cite what the order of columns rests on after an append."""
     converted = ("PREC-9",) if after.past.converted else ()
-    return (*converted, *_append_clauses(before, call, phase))
+    compiled = ("DEC-4",) if call.verb == "compiled" else ()
+    return (*compiled, *converted, *_append_clauses(before, call, phase))
 
 
 def _append_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
@@ -133,7 +135,7 @@ def form_clauses(before: Model, after: Model) -> tuple[str, ...]:
 
 def probe_clauses(before: Model, call: Call, phase: Phase) -> tuple[str, ...]:
     """Cite what the answer to a probe rests on."""
-    cited: list[str] = []
+    cited: list[str] = ["DEC-3"] if call.verb == "compiled" else []
     if before.storage == "affine":
         cited += ["READ-15"] if getattr(call, "array", False) and phase == "window" else []
         cited.append("READ-11")
@@ -150,7 +152,8 @@ def offset_clauses(after: Model, call: Call | None) -> tuple[str, ...]:
         return ("POS-1",)
     if call.appends:
         past_window = after.layer.window is not None and after.offset > after.layer.window
-        return ("POS-3", "POS-2") if past_window else ("POS-2",)
+        compiled = ("DEC-1",) if call.verb == "compiled" else ()
+        return (*compiled, "POS-3", "POS-2") if past_window else (*compiled, "POS-2")
     cited = {
         "begin_round": ("ROUND-16",),
         "commit_round": ("ROUND-1",),

@@ -12,7 +12,7 @@ def row_sight_clauses(
 ) -> tuple[str, ...]:
     """Cite what the visible sets of a row's real queries rest on."""
     old, padding, past = before.rows[number], before.paddings[number], after.past
-    cited: list[str] = []
+    cited: list[str] = ["DEC-9"] if call.verb == "compiled" else []
     if before.pends:
         cited += ["PAD-10"] if past.filtered else []
         cited += ["PAD-1"] if padding.before else []

@@ -20,6 +20,7 @@ from kvlaw.reference.states import States
 from kvlaw.reference.trims import dropped_by
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
 from kvlaw.spec.calls import (
+    AppendDecode,
     BeginPrefill,
     BeginRound,
     Call,
@@ -108,7 +109,7 @@ class GroupJudge:
     @clause("ROWS-1", "ROWS-2", "PAD-5", "PREC-29", "READ-16", "READ-17", "READ-18")
     def _append(self, group: Group, call: Call, tokens: tuple[int, ...]) -> Judged:
         length = call.appends
-        decodes = call.verb == "decode" or (call.verb == "dense" and length == 1 and not group.pends)
+        decodes = isinstance(call, AppendDecode) or (call.verb == "dense" and length == 1 and not group.pends)
         phase: Phase = "decode" if decodes else "window"
         given = tuple(tokens[b * length : (b + 1) * length] for b in range(len(group.rows)))
         before, after, plan = group.appended(phase, given, bool(getattr(call, "unread", False)))
@@ -120,7 +121,8 @@ class GroupJudge:
         )
         kind = index_group.mask_kind(group.state, length, phase, getattr(call, "window", None))
         idle = ("PAD-6",) if not all(context.real) else ()
-        cited = (*idle, "PAD-5", "POS-2") if group.pends else ("POS-2",)
+        compiled = ("DEC-9", "DEC-1") if call.verb == "compiled" else ()
+        cited = (*compiled, *idle, "PAD-5", "POS-2") if group.pends else (*compiled, "POS-2")
         layout = self.profile == "layout"
         return evolve(shows, rows=rows, charged=cited, mask=kind if layout else None), after
 

@@ -8,10 +8,12 @@ from kvlaw.reference.model import Model
 from kvlaw.reference.refusals import TENSORS, fits
 from kvlaw.spec.calls import (
     Append,
+    AppendDecode,
     BeginRound,
     Call,
     CommitPrefill,
     CommitRound,
+    CompiledDecode,
     Extract,
     FetchDense,
     Filter,
@@ -58,9 +60,11 @@ def _append_refusal(group: Group, call: Append | FetchDense | MakeMask, config: 
     malformed = getattr(call, "malformed", None)
     if not group.rows:
         return ("ROWS-11", *((TENSORS[malformed],) if malformed else ()))
+    if isinstance(call, CompiledDecode) and (cited := _compiled_refusal(group)):
+        return cited
     if malformed is not None:
         return ("ROWS-30", "ERR-2") if malformed == "batch" else (TENSORS[malformed],)
-    decodes = call.verb == "decode" or getattr(call, "phase", "window") == "decode"
+    decodes = isinstance(call, AppendDecode) or getattr(call, "phase", "window") == "decode"
     argument = getattr(call, "window", None)
     if call.length < 1 or (decodes and call.length != 1):
         return ("ERR-4",)
@@ -69,6 +73,18 @@ def _append_refusal(group: Group, call: Append | FetchDense | MakeMask, config: 
     if decodes and group.pends:
         return ("PAD-9",)
     return ("PREC-13",) if call.appends and group.layer.bits and not fits(group.rows[0], config) else ()
+
+
+def _compiled_refusal(group: Group) -> tuple[str, ...]:
+    """Give the clauses by which a decode is not compiled that could be done otherwise."""
+    if group.in_round:
+        return ("DEC-6",)
+    if group.pends:
+        return ("DEC-7", "PAD-9")
+    if not group.state.columns:
+        return ("DEC-5",)
+    settled, _, _ = group.appended("decode", ((-1,),) * len(group.rows), unread=True)
+    return ("DEC-10",) if settled.storage == "mixed" else ()
 
 
 def _trim_refusal(group: Group, call: Trim) -> tuple[str, ...]:

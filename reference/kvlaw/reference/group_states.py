@@ -131,6 +131,8 @@ class GroupStates:
     def _held(context: Context) -> tuple[str, ...]:
         if context.verb == "merge":
             return ("ROWS-5",) if context.lone else ("ROWS-6",)
+        if context.verb == "compiled":
+            return ("DEC-4",)
         if context.verb in ("decode", "window", "known", "dense"):
             return ("PAD-16", "PAD-11") if context.pended else ()
         return _HELD_ACTS.get(context.verb, ())
@@ -179,9 +181,10 @@ class GroupStates:
             return []
         acts = _STORAGE_ACTS.get(context.verb, ())
         acts = ("PREC-18",) if context.verb == "trim" and context.bracket else acts
-        if context.verb in ("decode", "window", "known", "dense"):
+        if context.verb in ("decode", "compiled", "window", "known", "dense"):
             idle = bool(context.real) and not context.real[number]
             acts = ("PREC-18",) if context.bracket else ("PREC-26",) if idle else ("PREC-16", "PREC-26")
+            acts = ("DEC-8", *acts) if context.verb == "compiled" else acts
         never = tuple(c for c in acts if c in ("PREC-6", "PREC-24"))  # of codes from the first append on
         first = (*context.first, *(acts if model.layer.policy == "bf16_first" else never))
         waits = ("ROUND-11",) if in_round and model.layer.policy == "bf16_first" else ()

@@ -17,6 +17,7 @@ from kvlaw.reference.states import States
 from kvlaw.reference.trims import Judged, Trims
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
 from kvlaw.spec.calls import (
+    AppendDecode,
     Call,
     Clone,
     Drop,
@@ -100,14 +101,15 @@ class Judge:
 
     @clause("POS-2", "POS-3", "READ-1", "READ-5", "READ-6", "READ-7", "READ-8", "VIS-3", "VIS-5", "VIS-7", "VIS-8")
     def _append(self, model: Model, call: Call, tokens: tuple[int, ...], seen: Seen) -> Judged:
-        phase: Phase = "decode" if call.verb == "decode" or (call.verb == "dense" and call.appends == 1) else "window"
+        single = call.verb == "dense" and call.appends == 1
+        phase: Phase = "decode" if single or isinstance(call, AppendDecode) else "window"
         argument, unread = getattr(call, "window", None), bool(getattr(call, "unread", False))
         after, plan = model.appended(phase, tokens, unread)
         sights = after.sights(len(tokens), argument)
         fetched = tuple(after.slots[column] for column in plan.fetch)
         spoilt = (model.past.spoilt,) if model.past.spoilt else ()
         shows = Expectation(
-            charged=(*spoilt, "POS-2"),
+            charged=(*spoilt, *(("DEC-1",) if call.verb == "compiled" else ()), "POS-2"),
             sights=sights,
             order=tuple(_in_order(fetched, frozenset(sight.allowed)) for sight in sights),
             fetched=fetched,

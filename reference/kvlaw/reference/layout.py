@@ -17,6 +17,7 @@ from kvlaw.reference.codes import Codec, Side
 from kvlaw.reference.numerics import attention
 from kvlaw.reference.numerics.formats import DType, bits_dtype
 from kvlaw.spec.calls import Phase
+from kvlaw.spec.cite import clause
 from kvlaw.spec.config import LayerSpec, Storage
 from kvlaw.spec.observations import Bits, Form, Unbounded
 
@@ -163,6 +164,17 @@ class Cache:
         if keys.ndim == 4 and keys.shape[2] != 1:  # [B, H, L, D]
             raise Refusal(f"a decode appends 1 position per row, not {keys.shape[2]} (ERR-4)")
         return self._append(keys, values, dtype, "decode", window, array)
+
+    @clause("DEC-5", "DEC-6")
+    def append_compiled(
+        self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False
+    ) -> Read:
+        """Decode as a compiled step may: not in a round, and not while there are no columns."""
+        if self.round is not None:
+            raise Refusal("no compiled decode while a round is open (DEC-6)")
+        if self.planes is None:
+            raise Refusal("no compiled decode of an empty cache (DEC-5)")
+        return self.append_decode(keys, values, dtype, window, array)
 
     def append_window(
         self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False

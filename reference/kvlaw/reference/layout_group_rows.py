@@ -48,6 +48,22 @@ class RowGroup(GroupState):
             raise Refusal(f"a decode appends 1 position per row, not {keys.shape[2]} (ERR-4)")
         return self._append(keys, values, dtype, "decode", window, array)
 
+    @clause("DEC-5", "DEC-6", "DEC-7", "DEC-10")
+    def append_compiled(
+        self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False
+    ) -> GroupRead:
+        """Decode as a compiled step may: not in a round, without padding to come, and rows that are stored alike."""
+        if self.state.starts is not None:
+            raise Refusal("no compiled decode while a round is open (DEC-6)")
+        if not index_group.may_decode(self.state):
+            raise Refusal("no compiled decode while padding is pending or unused (DEC-7)")
+        if not self.state.columns:
+            raise Refusal("no compiled decode of an empty group (DEC-5)")
+        settled = self.settled(() if self.prefilling else range(self.count))
+        if len({row.coded for row in settled}) > 1:
+            raise Refusal("no compiled decode of rows that are stored in two ways (DEC-10)")
+        return self.append_decode(keys, values, dtype, window, array)
+
     def append_window(
         self, keys: Bits, values: Bits, dtype: str, window: int | None = None, array: bool = False
     ) -> GroupRead:

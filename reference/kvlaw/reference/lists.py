@@ -29,6 +29,7 @@ from kvlaw.spec.config import LayerSpec
 Result = tuple[Expectation, Layers]
 _CHARGED = {
     **dict.fromkeys(("decode", "window", "known"), ("POS-2",)),
+    "compiled": ("DEC-1", "POS-2"),
     **dict.fromkeys(("begin_round", "commit_round", "roll_back"), ("ROUND-12",)),
     "clone": ("OWN-2",),
     "reset": ("OWN-7",),

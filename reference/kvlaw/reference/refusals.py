@@ -7,6 +7,7 @@ from kvlaw.spec.calls import (
     BeginRound,
     Call,
     CommitRound,
+    CompiledDecode,
     FetchDense,
     MakeMask,
     Malformed,
@@ -43,6 +44,8 @@ def refusal(model: Model, call: Call, config: Config) -> tuple[str, ...]:
         return _trim_refusal(model, call)
     if isinstance(call, Save | Publish):  # in an open round nobody knows yet what stays
         return () if model.round is None else ("PERS-15",) if isinstance(call, Save) else ("REUSE-9",)
+    if isinstance(call, CompiledDecode) and (cited := _compiled_refusal(model)):
+        return cited
     malformed = getattr(call, "malformed", None)
     if malformed is not None and not (malformed in _NEEDS_STORAGE and not model.slots):
         return (TENSORS[malformed],)
@@ -64,6 +67,13 @@ def fits(model: Model, config: Config) -> bool:
 def is_open(model: Model, call: Call) -> bool:
     """Say that the law leaves open what follows: spoilt tensors that an empty cache cannot tell from good ones."""
     return getattr(call, "malformed", None) in _NEEDS_STORAGE and not model.slots
+
+
+def _compiled_refusal(model: Model) -> tuple[str, ...]:
+    """Give the clauses by which a decode is not compiled that could be done otherwise."""
+    if model.round is not None:
+        return ("DEC-6",)
+    return () if model.slots else ("DEC-5",)
 
 
 def _argument_refusal(model: Model, argument: int | None) -> tuple[str, ...]:

@@ -17,7 +17,13 @@ from kvlaw.spec.config import Config
 
 _KEPT = ("offset", "held", "write_index", "columns", "round")
 """The fields that a refused call is first seen to have changed."""
-_POLICY_ACTS = {"clone": ("PREC-14",), "look": ("PREC-14",), "trim": ("PREC-6",), "reset": ("PREC-6",)}
+_POLICY_ACTS = {
+    "compiled": ("DEC-8",),
+    "clone": ("PREC-14",),
+    "look": ("PREC-14",),
+    "trim": ("PREC-6",),
+    "reset": ("PREC-6",),
+}
 """What the storage rests on after calls that must not change it, or make it what it was; a look: where others act."""
 
 
@@ -102,6 +108,7 @@ class States:
             return []
         acted = _POLICY_ACTS.get(call.verb, ()) if call else ()
         acted = () if acted == ("PREC-14",) and not model.past.related else acted
+        acted = () if acted == ("DEC-8",) and model.layer.policy != "bf16_first" else acted
         acted = (*acted, "PERS-2") if model.past.loaded else acted
         waits = ("ROUND-11",) if model.round is not None and model.layer.policy == "bf16_first" else ()
         cited = (*acted, *waits, *policy_clauses(model))

@@ -15,7 +15,7 @@ from attrs import Attribute, field, frozen, validators
 from kvlaw.spec.config import LayerSpec
 
 Phase = Literal["decode", "window"]
-AppendName = Literal["decode", "window", "known"]
+AppendName = Literal["decode", "window", "known", "compiled"]
 Spoilt = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "empty"]
 Malformed = Literal["rank", "batch", "heads", "head_dim", "dtype", "lengths", "empty", "two"]
 MALFORMED: tuple[Malformed, ...] = get_args(Malformed)
@@ -97,6 +97,13 @@ class AppendDecode(Append):
     def length(self) -> int:
         """One position."""
         return 1
+
+
+@frozen(kw_only=True)
+class CompiledDecode(AppendDecode):
+    """Append one position per row and attend it, by a step that was compiled (DEC-1)."""
+
+    verb: ClassVar[str] = "compiled"
 
 
 @frozen(kw_only=True)
@@ -396,6 +403,7 @@ Call: TypeAlias = (
     | BeginPrefill
     | CommitPrefill
     | EndPrefill
+    | CompiledDecode
 )
 CALLS: dict[str, type[Call]] = {
     kind.verb: kind
@@ -431,6 +439,7 @@ CALLS: dict[str, type[Call]] = {
         BeginPrefill,
         CommitPrefill,
         EndPrefill,
+        CompiledDecode,
     )
 }
 """Verb (the ``call`` field in JSON, the first word in text) to its class."""

@@ -73,6 +73,7 @@ CAPABILITIES: dict[str, str] = {
     "files": "it can be saved to a file and loaded again",
     "reuse": "what it holds can be published, and lent to prompts that begin alike",
     "fingerprint": "its files say for which model they were saved, and are refused for another",
+    "compiled": "it decodes by a compiled step",
     "lists": "a list of layers can be trimmed, cloned and asked as one",
 }
 """Every capability, and what a subject that has it does."""

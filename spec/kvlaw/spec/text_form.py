@@ -40,7 +40,7 @@ _FIRST = {
 """What the first bare word behind a verb says."""
 _PER_ROW = ("keep", "rows", "left", "lengths", "right")
 """The options of calls that are lists of integers, written ``1,0`` (``none``: an empty one)."""
-_READS = ("decode", "window", "known", "attend")
+_READS = ("decode", "compiled", "window", "known", "attend")
 SHOWN_BY = {
     "answer": ("trim", "reuse"),
     **dict.fromkeys(OF_QUERIES, _READS),

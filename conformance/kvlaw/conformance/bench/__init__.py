@@ -9,7 +9,8 @@ that join and leave, and the bytes that they then keep.
 
 mlx-lm has nothing like a conversion of all layers within a step.  Those lines (``conversion``) set the bytes that the
 peak lies above the larger of before and after against the half precision bytes of one layer.  Nor has it tiled
-attention over codes: that line (``tiling``) sets its peak against the unfused kernel's.
+attention over codes: that line (``tiling``) sets its peak against the unfused kernel's.  Nor does it compile a step:
+those lines (``compiling``) set one against our own caches without; where MLX compiles nothing they are left out.
 """
 
 import statistics
@@ -18,10 +19,12 @@ from collections.abc import Callable
 import attrs
 
 from kvlaw.conformance.bench.cases import CASES, Case, Who
+from kvlaw.conformance.bench.compiling import time_compiled
 from kvlaw.conformance.bench.conversion import convert
 from kvlaw.conformance.bench.measure import WHO, Ratio, Timed, Times, memory_left, peak_memory, ratio, time_case
 from kvlaw.conformance.bench.rows import BOOKKEEPING, DECODES, MOVES, Decoding, Moving
 from kvlaw.conformance.bench.tiling import attend_by_tiles
+from kvlaw.mlx_impl.compiled import compiles
 
 BOUNDS = {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
 """The largest ratio to mlx-lm, per quantity."""
@@ -29,15 +32,18 @@ BOUNDS = {"whole step": 1.05, "graph building": 1.15, "peak memory": 1.02}
 ROW_BOUNDS = {"bookkeeping": 0.9, "rows moved": 1.0, "memory kept": 1.02}
 """As ``BOUNDS``, for rows: graph building without attention, a whole merge, extract or filter, and what is left."""
 
-ABOVE, TILED = "memory above", "memory of tiles"
-LIMITS = {**BOUNDS, **ROW_BOUNDS, ABOVE: 1.0, TILED: 0.5}
-"""The bounds, that of a conversion (one layer), and that of a tiled kernel (half of unfused)."""
+ABOVE, TILED, COMPILED = "memory above", "memory of tiles", "compiled step"
+LIMITS = {**BOUNDS, **ROW_BOUNDS, ABOVE: 1.0, TILED: 0.5, COMPILED: 0.9}
+"""The bounds, that of a conversion (one layer), of a tiled kernel (half of unfused), and of a compiled step."""
 
 CONVERSIONS = (4, 8)
 """Bits of the conversions that are measured."""
 
 TILINGS = (4,)
 """Bits of the tiled windows that are measured."""
+
+COMPILINGS: tuple[int | None, ...] = (None, 64)
+"""Windows of the caches of compiled steps that are measured."""
 
 SUBJECTS: tuple[Who, ...] = ("ours", "drop-in")
 
@@ -46,7 +52,8 @@ SUBJECTS: tuple[Who, ...] = ("ours", "drop-in")
 class Line:
     """One quantity of one case for one subject: medians (seconds or bytes), the ratio, and the A/A ratio beside it.
 
-    ``theirs`` is mlx-lm's; of a conversion the bytes of one layer; of tiles the bytes of the unfused kernel.
+    ``theirs`` is mlx-lm's; of a conversion the bytes of one layer; of tiles the bytes of the unfused kernel; of a
+    compiled step the time of one that is not.
     """
 
     case: str
@@ -95,6 +102,7 @@ def run(*, rounds: int = 40, progress: Callable[[str], None] | None = None) -> R
         if progress:
             progress(case.name)
         lines += _measure(case, rounds)
+    lines += [_compiling(window, rounds) for window in COMPILINGS if compiles()]
     if progress and (CONVERSIONS or TILINGS):
         progress("conversion and tiles")
     return Report(rounds, (*lines, *map(_conversion, CONVERSIONS), *map(_tiling, TILINGS)))
@@ -126,6 +134,14 @@ def _conversion(bits: int) -> Line:
 def _tiling(bits: int) -> Line:
     found = attend_by_tiles(bits)
     return _single(f"512 over 8,192, {bits} bits", TILED, found.tiled, found.unfused)
+
+
+def _compiling(window: int | None, rounds: int) -> Line:
+    times = time_compiled(window, rounds)
+    middle = {who: statistics.median(seconds) for who, seconds in times.items()}
+    found, control = ratio(times["ours"], times["theirs"]), ratio(times["again"], times["theirs"])
+    case = f"small Llama, {'growing' if window is None else f'ring {window}'}"
+    return Line(case, "ours", COMPILED, middle["ours"], middle["theirs"], found, control)
 
 
 def _single(case: str, quantity: str, value: int, other: int) -> Line:

@@ -24,6 +24,7 @@ from kvlaw.spec.trace import Trace, TraceError
 FILES = ("faults.jsonl", "mutants.jsonl")
 _MADE_BY = {
     "known": "known",
+    "compiled": "compiled",
     "clone": "clone",
     "state": "state",
     "reset": "reset",

@@ -32,6 +32,7 @@ _MODULES = (
     *("group_precision", "group_boundary", "group_numbers"),
     *("rounds", "rounds_calls", "rounds_rows"),
     *("files", "reuse"),
+    "compiled",
 )
 _registered: dict[str, "Fault"] = {}
 

@@ -22,6 +22,7 @@ from kvlaw.spec.calls import (
     Call,
     Clone,
     CommitRound,
+    CompiledDecode,
     FetchDense,
     LookAt,
     MakeMask,
@@ -117,6 +118,7 @@ def _call(rng: random.Random, layer: LayerSpec, number: int) -> Call:
         (14, BeginRound),
         (3, CommitRound),
         (14, lambda: RollBack(keep=_keep(rng))),
+        (4, lambda: CompiledDecode(window=_argument(rng, layer), array=_rarely(rng))),
     ]
     return rng.choices([make for _, make in kinds], [weight for weight, _ in kinds])[0]()
 

@@ -89,8 +89,12 @@ class CallRules(LockstepMachine):
         name = self.on(data)
         for _ in range(again):
             if not self.over:
-                self.do(AppendDecode(**self.options(data, name)))
+                self.decode_once(data, name)
         self.fired("decode")
+
+    def decode_once(self, data: st.DataObject, name: str) -> None:
+        """Decode in one of the ways that there are."""
+        self.do(AppendDecode(**self.options(data, name)))
 
     @precondition(lambda self: not self.over)
     @rule(data=data_)

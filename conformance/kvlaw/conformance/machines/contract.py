@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import CallRules, arguments, lengths
+from kvlaw.conformance.machines.compiled_rules import CompiledRules
 from kvlaw.conformance.machines.file_rules import FileRules
 from kvlaw.conformance.machines.list_rules import ListRules
 from kvlaw.conformance.machines.reuse_rules import ReuseRules
@@ -13,7 +14,7 @@ from kvlaw.spec.calls import AppendWindow, Trim
 data_ = st.data()
 
 
-class ContractMachine(ListRules, RoundRules, FileRules, ReuseRules, CallRules):
+class ContractMachine(ListRules, CompiledRules, RoundRules, FileRules, ReuseRules, CallRules):
     """Calls anything at any time."""
 
     optional = (
@@ -36,6 +37,7 @@ class ContractMachine(ListRules, RoundRules, FileRules, ReuseRules, CallRules):
         "round",
         "file",
         "reuse",
+        "compiled",
     )
 
     @precondition(lambda self: not self.over and "bypass" in self.used and "bypass" in self.can)

@@ -16,6 +16,7 @@ from kvlaw.spec.calls import (
     BeginRound,
     Clone,
     CommitRound,
+    CompiledDecode,
     Drop,
     Load,
     LookAt,
@@ -31,6 +32,7 @@ from kvlaw.spec.config import LayerSpec
 data_ = st.data()
 _LIST_ACTS = (
     "decode",
+    "compiled",
     "window",
     "window",
     "known",
@@ -111,8 +113,11 @@ class ListRules(KnowsFiles, SharesPrefixes):
             self.do(AppendDecode(on=made))
         self.do(Drop(on=made))
 
-    def _store(self, data: st.DataObject, name: str, act: str) -> None:
-        if act == "file" and "files" in self.can:
+    def _promise(self, data: st.DataObject, name: str, act: str) -> None:
+        """Begin what may come back: a round, a file, or a prefix that is shared."""
+        if act == "round" and "rounds" in self.can:
+            self._round(data, name)
+        elif act == "file" and "files" in self.can:
             self._file(data, name)
         elif act == "share" and "reuse" in self.can:
             self._share(data, name)
@@ -129,6 +134,8 @@ class ListRules(KnowsFiles, SharesPrefixes):
         offset = cast("Layers", self.run_.oracle.world[name]).offset
         if act == "decode":
             self.do(AppendDecode(on=name))
+        elif act == "compiled" and "compiled" in self.can and "compiled" in self.used and (offset or self.layout):
+            self.do(CompiledDecode(on=name))
         elif act == "window":
             self.do(AppendWindow(on=name, length=data.draw(st.integers(1, 5))))
         elif act == "known" and "known" in self.can:
@@ -139,10 +146,8 @@ class ListRules(KnowsFiles, SharesPrefixes):
             self.do(Clone(on=name, as_=f"l{len(self.calls)}"))
         elif act == "reset" and "reset" in self.can:
             self.do(Reset(on=name))
-        elif act == "round" and "rounds" in self.can:
-            self._round(data, name)
-        elif act in ("file", "share"):
-            self._store(data, name, act)
+        elif act in ("round", "file", "share"):
+            self._promise(data, name, act)
         elif act == "spoilt" and "spoilt" in self.used and "list_appends" in self.can and offset:
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from kvlaw.conformance.machines.compiled_rules import GeneratesCompiled
 from kvlaw.conformance.machines.contract import lengths
 from kvlaw.conformance.machines.file_rules import ResumeRules
 from kvlaw.conformance.machines.reuse_rules import SharesPrefixes
@@ -16,10 +17,10 @@ from kvlaw.conformance.machines.round_rules import DraftRules
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Publish, Reset, Trim
 
 
-class ProtocolMachine(DraftRules, ResumeRules, SharesPrefixes):
+class ProtocolMachine(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes):
     """Calls as a runtime would."""
 
-    optional = ("verify", "prefix", "conversation", "own_window", "draft", "resume", "share")
+    optional = ("verify", "prefix", "conversation", "own_window", "draft", "resume", "share", "compiled")
 
     @property
     def passing(self) -> dict[str, Any]:
@@ -46,6 +47,13 @@ class ProtocolMachine(DraftRules, ResumeRules, SharesPrefixes):
         for _ in range(count):
             self.do(AppendDecode(**self.passing))
         self.fired("generate")
+
+    @precondition(lambda self: self.compiling)
+    @rule(data=st.data(), count=st.integers(2, 8))
+    def generate_compiled(self, data: st.DataObject, count: int) -> None:
+        """Decode some tokens by compiled steps."""
+        self.generate_by_steps(data, "c0", count, self.passing)
+        self.fired("generate_compiled")
 
     @property
     def room(self) -> int:

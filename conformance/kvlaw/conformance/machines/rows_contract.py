@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import CallRules, lengths
+from kvlaw.conformance.machines.compiled_rules import CompiledRules
 from kvlaw.conformance.machines.round_rules import RoundRules
 from kvlaw.conformance.machines.row_rules import RowRules, prepare_of
 from kvlaw.reference import index_group
@@ -45,7 +46,7 @@ from kvlaw.spec.config import LayerSpec
 data_ = st.data()
 
 
-class RowsContractMachine(RowRules, RoundRules, CallRules):
+class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
     """Calls anything at any time."""
 
     crowd = 10
@@ -68,6 +69,7 @@ class RowsContractMachine(RowRules, RoundRules, CallRules):
         "back",
         "beyond",
         "round",
+        "compiled",
     )
 
     def on(self, draw: st.DataObject) -> str:

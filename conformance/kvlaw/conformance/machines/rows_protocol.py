@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from kvlaw.conformance.machines.calls import lengths
+from kvlaw.conformance.machines.compiled_rules import GeneratesCompiled
 from kvlaw.conformance.machines.round_rules import DraftRules
 from kvlaw.conformance.machines.row_rules import Names, RowRules
 from kvlaw.reference import index_group
@@ -34,10 +35,13 @@ data_ = st.data()
 _CROWD = 9
 
 
-class RowsProtocolMachine(RowRules, DraftRules):
+class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
     """Calls on a batch as a runtime would make them."""
 
-    optional = ("bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old", "draft")
+    optional = (
+        *("bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old", "draft"),
+        "compiled",
+    )
 
     def __init__(self) -> None:
         """Start with the batch that is opened first, and nobody away."""
@@ -122,6 +126,13 @@ class RowsProtocolMachine(RowRules, DraftRules):
         for _ in range(count):
             self.do(AppendDecode(on=self.batch, **self.passing))
         self.fired("generate")
+
+    @precondition(lambda self: self.running and self.compiling)
+    @rule(data=data_, count=st.integers(2, 6))
+    def generate_compiled(self, data: st.DataObject, count: int) -> None:
+        """Decode some tokens for all rows by compiled steps."""
+        self.generate_by_steps(data, self.batch, count, self.passing)
+        self.fired("generate_compiled")
 
     @property
     def room(self) -> int:

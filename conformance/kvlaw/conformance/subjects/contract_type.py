@@ -8,7 +8,7 @@
 
 A cache with a storage policy may have ``append_known(keys, values, ...)``, ``floor``, ``max_append`` (None:
 unbounded) and ``codes`` (keys and values as triples words, scales, biases; None while it holds none); the ``keys``
-and ``values`` of its reads may be such triples.
+and ``values`` of its reads may be such triples. ``append_compiled(keys, values, ...)`` decodes by a compiled step.
 
 The bits of a known append are compared, query by query, with what each query gives alone (READ-13): by the optional
 ``attend_alone(queries, mask, *, scale=)`` of its read, for one query ``[B, H, 1, D]`` and a bool mask ``[B, 1, 1, S]``,
@@ -40,6 +40,7 @@ from kvlaw.spec.observations import StateView
 
 CALLS = {
     "append_known": "known",
+    "append_compiled": "compiled",
     "trim": "trim",
     "clone": "clone",
     "reset": "reset",
@@ -88,8 +89,7 @@ class ContractAdapter(RoundCalls):
 
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
-        acts = {"decode": "append_decode", "window": "append_window", "known": "append_known"}
-        act: Any = getattr(cache, acts[phase])
+        act: Any = getattr(cache, f"append_{phase}")
         return act(keys, values, **self._mask_arguments(window, array))
 
     def _mask_arguments(self, window: int | None, array: bool) -> dict[str, Any]:

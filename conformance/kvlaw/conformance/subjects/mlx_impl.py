@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from attrs import evolve
 
-from kvlaw.conformance.interface import Tensors
+from kvlaw.conformance.interface import Tensors, UnsupportedError
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.conformance.subjects.mlx_impl_files import OurFiles
@@ -45,7 +45,28 @@ def policy_of(layer: LayerSpec, config: Config, kernel_set: KernelSet) -> dict[s
     return policy if kernel_set == "unfused" else {**policy, "kernels": kernel_set, "dtype": dtype}
 
 
-class MlxImplAdapter(OurFiles, OurStore, ContractAdapter):
+class CompiledAppends(ContractAdapter):
+    """The part of an adapter of our caches that decodes by a compiled step."""
+
+    def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
+        """Append by the named call, a compiled decode by our function for that."""
+        if phase != "compiled":
+            return super().append(cache, keys, values, phase, window, array)
+        from kvlaw.mlx_impl.compiled_append import append_compiled
+
+        demand_compiler()
+        return append_compiled(cache, keys, values, window=window, as_array=array)
+
+
+def demand_compiler() -> None:
+    """Raise ``UnsupportedError`` where MLX would trace anew at every step, so that nothing compiled is seen."""
+    from kvlaw.mlx_impl.compiled import compiles
+
+    if not compiles():
+        raise UnsupportedError("MLX compiles nothing here: is g++ on the path, and MLX_DISABLE_COMPILE not set?")
+
+
+class MlxImplAdapter(CompiledAppends, OurFiles, OurStore, ContractAdapter):
     """Our caches, alone and as a list of layers."""
 
     def __init__(self, kind: Kind, policy: Policy = "dense", kernel_set: KernelSet = "unfused") -> None:
@@ -68,6 +89,7 @@ class MlxImplAdapter(OurFiles, OurStore, ContractAdapter):
             "files",
             "fingerprint",
             "reuse",
+            "compiled",
         }
         if policy != "dense":
             self.capabilities |= POLICY - {"affine", "bf16_first"} | {policy}
@@ -78,9 +100,10 @@ class MlxImplAdapter(OurFiles, OurStore, ContractAdapter):
         """Append to all layers or to none."""
         from kvlaw.mlx_impl import layers
 
-        acts = {"decode": layers.append_decode, "window": layers.append_window, "known": layers.append_known}
-        reads: list[Any] = list(acts[phase](caches, tensors, window=window, as_array=array))
-        return reads
+        act: Any = getattr(layers, f"append_{phase}")
+        if phase == "compiled":
+            demand_compiler()
+        return list(act(caches, tensors, window=window, as_array=array))
 
     def max_append_layers(self, caches: list[Any]) -> int | Unbounded | None:
         """Ask the list."""

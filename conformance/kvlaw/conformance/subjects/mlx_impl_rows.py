@@ -11,7 +11,7 @@ from attrs import evolve
 
 from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
-from kvlaw.conformance.subjects.mlx_impl import EXAMPLES, POLICY, make_cache, policy_of
+from kvlaw.conformance.subjects.mlx_impl import EXAMPLES, POLICY, CompiledAppends, make_cache, policy_of
 from kvlaw.reference.numerics.quantized_attention import TILED_BITS, TILED_DTYPES, KernelSet
 from kvlaw.spec.config import Config, Kind, LayerSpec, Policy
 
@@ -24,7 +24,7 @@ def make_group(layer: LayerSpec, rows: int, config: Config, kernel_set: KernelSe
     return build(layer.kind, layer.window, rows, sinks=layer.sinks, **policy_of(layer, config, kernel_set))
 
 
-class MlxImplRowsAdapter(ContractRowsAdapter):
+class MlxImplRowsAdapter(CompiledAppends, ContractRowsAdapter):
     """Our groups of rows, and our caches beside them."""
 
     def __init__(self, kind: Kind, policy: Policy = "dense", kernel_set: KernelSet = "unfused") -> None:
@@ -37,7 +37,7 @@ class MlxImplRowsAdapter(ContractRowsAdapter):
             self.code_bits, self.dtypes = TILED_BITS, TILED_DTYPES
         self.kinds, self.computes = (kind,), "mlx"
         self.policies = (policy,)
-        self.capabilities = (self.capabilities - POLICY) | {"sinks", "merge"}
+        self.capabilities = (self.capabilities - POLICY) | {"sinks", "merge", "compiled"}
         if policy != "dense":
             self.capabilities |= POLICY - {"affine", "bf16_first"} | {policy}
 

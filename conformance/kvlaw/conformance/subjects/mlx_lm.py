@@ -4,7 +4,8 @@ Models pass ``window_size=None`` (Llama) or the ring's own window (Gemma 3, GPT-
 trace's window argument is passed on as it is, so both are asked. Copies are deep copies, as mlx-lm's server makes
 them (option ``clone=from_state``: through the saved state). Lists of layers go through mlx-lm's list helpers.
 Rounds are taken back as its speculative decoding does (``mlx_lm_rounds``), files are its prompt-cache files
-(``mlx_lm_files``), and prefixes are lent by its ``LRUPromptCache`` (``mlx_lm_store``).
+(``mlx_lm_files``), and prefixes are lent by its ``LRUPromptCache`` (``mlx_lm_store``). With ``step=naive_compile``
+decodes are compiled as a runtime would try it first (``mlx_lm_compiled``).
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 from kvlaw.conformance.subjects.duck import DuckAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.conformance.subjects.mlx_lm_compiled import NaiveSteps
 from kvlaw.conformance.subjects.mlx_lm_files import MlxLmFiles
 from kvlaw.conformance.subjects.mlx_lm_rounds import TrimmedRounds
 from kvlaw.conformance.subjects.mlx_lm_store import LruStore
@@ -26,11 +28,11 @@ CACHES: Mapping[str, Kind] = {
 """mlx-lm's serial caches, and their kinds."""
 
 
-class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, DuckAdapter):
+class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, NaiveSteps, DuckAdapter):
     """One of mlx-lm's caches; a list of layers may have growing ones and rings."""
 
-    def __init__(self, name: str, clone: str | None = None) -> None:
-        """Adapt the class of that name."""
+    def __init__(self, name: str, clone: str | None = None, step: str | None = None) -> None:
+        """Adapt the class of that name; ``step`` says how a compiled step is made, None that none is."""
         from mlx_lm.models import cache
 
         self._library: Any = cache
@@ -44,6 +46,8 @@ class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, DuckAdapter):
         unsized = self._classes[kind].size is inherited
         self.shows = (self.shows | {"lists", "sinks", "rounds", "files", "reuse"}) - ({"size"} if unsized else set())
         self.capabilities = self.shows if kind == "ring" else self.shows - {"sinks"}
+        if step is not None:
+            self.takes_steps()
 
     def _made(self, layer: LayerSpec, _config: Config) -> Any:
         if layer.kind == "ring":

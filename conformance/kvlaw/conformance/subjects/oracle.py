@@ -96,8 +96,8 @@ class ReferenceAdapter(Adapter):
 
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
-        acts = {"decode": cache.append_decode, "window": cache.append_window, "known": cache.append_known}
-        return acts[phase](keys.bits, values.bits, keys.dtype, window, array)
+        act: Any = getattr(cache, f"append_{phase}")
+        return act(keys.bits, values.bits, keys.dtype, window, array)
 
     def append_layers(
         self, caches: list[Any], tensors: Tensors, phase: AppendName, window: int | None, array: bool

@@ -26,7 +26,7 @@ Options = Mapping[str, str]
 NOTHING: Mapping[str, str] = {}
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "builtin": ("clone", "kernels", "seconds"),
+    "builtin": ("clone", "kernels", "seconds", "step"),
     "py": ("array", "clone", "kind", "seconds"),
     "fault": ("seconds",),
 }
@@ -37,6 +37,7 @@ SECONDS = "10"
 """How long a call may take, unless said otherwise."""
 MOST_SECONDS = 86_400
 CLONES = ("method", "deepcopy", "from_state")
+STEPS = ("naive_compile",)
 
 
 @frozen
@@ -48,6 +49,8 @@ class Builtin:
     needs: tuple[str, ...] = ()
     coded: bool = False
     """Its kernel set can be chosen."""
+    steps: tuple[str, ...] = ()
+    """The ways to make a compiled step of its caches."""
 
 
 def _oracle(_options: Options) -> Adapter:
@@ -78,7 +81,7 @@ def _mlx_lm(name: str) -> Callable[[Options], Adapter]:
     def make(options: Options) -> Adapter:
         from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
 
-        return MlxLmAdapter(name, options.get("clone"))
+        return MlxLmAdapter(name, options.get("clone"), options.get("step"))
 
     return make
 
@@ -117,9 +120,9 @@ BUILTINS: dict[str, Builtin] = {
         for policy, prefix in _PREFIXES.items()
         for kind in ROW_KINDS
     },
-    "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm")),
+    "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm"), steps=STEPS),
+    "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
+    "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
     "mlx_lm.BatchKVCache": Builtin(("full_rows",), _mlx_lm_rows("BatchKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.BatchRotatingKVCache": Builtin(("ring_rows",), _mlx_lm_rows("BatchRotatingKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.CacheList": Builtin(KINDS, _mlx_lm_rows("CacheList"), ("mlx", "mlx_lm")),
@@ -233,6 +236,7 @@ def _known(name: str) -> Builtin:
 def _builtin(name: str, options: Options) -> Adapter:
     builtin = _known(name)
     _check_kernels(name, builtin, options.get("kernels"))
+    _check_steps(name, builtin, options.get("step"))
     for module in builtin.needs:
         if find_spec(module) is None:
             raise TargetError(f"builtin:{name} needs {module}: pip install {PACKAGES[module]}")
@@ -251,6 +255,16 @@ def _check_kernels(name: str, builtin: Builtin, kernels: str | None) -> None:
         raise TargetError(
             f"kernels={kernels}{nearest(kernels, KERNEL_SETS)}; the kernel sets are {', '.join(KERNEL_SETS)}"
         )
+
+
+def _check_steps(name: str, builtin: Builtin, step: str | None) -> None:
+    """Refuse a way to compile that there is not, or for a target whose caches have none."""
+    if step is None or step in builtin.steps:
+        return
+    if not builtin.steps:
+        able = ", ".join(f"builtin:{known}" for known, found in BUILTINS.items() if found.steps)
+        raise TargetError(f"step={step}: the steps of builtin:{name} are not made by an option; those of {able} are")
+    raise TargetError(f"step={step}{nearest(step, builtin.steps)}; the ways are {', '.join(builtin.steps)}")
 
 
 def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
