@@ -160,7 +160,9 @@ def test_what_a_target_raises_is_the_outcome_of_a_trace(error: BaseException):
     assert not found.interrupted
     assert found.whole
     assert found.verdict == "violations"
-    assert {r.clause.family for r in found.failed} == {"TRIM"}
+    families = {r.clause.family for r in found.failed}
+    assert "TRIM" in families
+    assert families <= {"TRIM", "ERR"}  # a trim by no whole number is refused by ERR-5
 
 
 def test_a_check_that_runs_out_of_memory_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch):

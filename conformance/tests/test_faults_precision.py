@@ -16,7 +16,11 @@ from kvlaw.spec.text_form import parse
 
 CLAUSES = load_clauses()
 NEW = {clause.id for clause in CLAUSES.values() if clause.since == "1.1"}
-FAULTS = {name: planted for name, planted in load_faults().items() if planted.breaks in NEW}
+FAULTS = {
+    name: planted
+    for name, planted in load_faults().items()
+    if planted.breaks in NEW and not planted.trace.config.is_rows
+}
 
 
 @cache

@@ -291,7 +291,7 @@ def test_tokens_are_written_in_runs(tokens: tuple[int, ...], text: str) -> None:
         ("full ; decode -> identity a b", "'decode -> identity a b'", "one word is wanted"),
         ("full ; dense 3 -> sees t1..t3", "'dense 3 -> sees t1..t3'", "a dense fetch has no queries"),
         ("full ; dense 3 -> 3 and order t1..t3", "'dense 3 -> 3 and order t1..t3'", "a dense fetch has no queries"),
-        ("full ; decode -> 5", "'decode -> 5'", "only trim can"),
+        ("full ; decode -> 5", "'decode -> 5'", "only trim, reuse can"),
         ("full ; decode ; look c0 -> sees t1", "'look c0 -> sees t1'", "only decode, compiled, window, known"),
         ("full ; clone as b -> fetches t1", "'clone as b -> fetches t1'", "known, attend, dense can"),
         ("full ; trim 1 -> mask none", "'trim 1 -> mask none'", "known, attend, mask can"),

@@ -250,7 +250,7 @@ def _clause_result(
 def versions() -> dict[str, str]:
     """List the versions that a result depends on."""
     names = ("kvlaw", "mlx", "mlx-lm", "numpy", "hypothesis")
-    found = {"python": platform.python_version(), "spec": "1.1"}
+    found = {"python": platform.python_version(), "spec": "1.3"}
     for name in names:
         try:
             found[name] = importlib.metadata.version(name)
