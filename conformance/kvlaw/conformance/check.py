@@ -50,7 +50,7 @@ class Effort:
 
 EFFORTS: dict[Budget, Effort] = {
     "quick": Effort(0, 0, 0, 0, 0, 0),
-    "ci": Effort(50, 260, 16, 50, 220, 12),
+    "ci": Effort(60, 340, 16, 50, 220, 12),
     "deep": Effort(2500, 12000, 30, 2000, 8000, 20),
 }
 
