@@ -322,7 +322,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "a missing count": (("try", "full ; trim"), 2, ["'trim'", "n is missing"]),
     "a claim that is none": (("try", "full ; decode -> looks good"), 2, ["looks good", "sees"]),
     "an answer of an append": (("try", "full ; decode -> 5"), 2, ["'decode -> 5'", "only trim"]),
-    "sights behind a look": (("try", "full ; look c0 -> sees t1"), 2, ["'sees'", "only decode, window"]),
+    "sights behind a look": (("try", "full ; look c0 -> sees t1"), 2, ["'sees'", "only decode, compiled, window"]),
     "a window beyond all patience": (("try", "full ; window 100000"), 2, ["call 1 (window)", "there may be 16,384"]),
     "decodes beyond all patience": (("try", "full ; decode x9999"), 2, ["9,999 calls", "it may have 4,096"]),
     "a seed that no generator takes": (("try", f"full seed={10**30} ; decode"), 2, ["seed", "0 to 4,294,967,295"]),

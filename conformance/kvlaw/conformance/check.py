@@ -27,9 +27,9 @@ from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.scope import ruled_out
 from kvlaw.conformance.session import Session, StoppedError, within_means
 from kvlaw.reference.oracle import Profile
-from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt
+from kvlaw.spec.calls import DAMAGES, AppendDecode, AppendWindow, Call, Load, LookAt, Save, SpoilFile
 from kvlaw.spec.clauses import Clause, load_clauses
-from kvlaw.spec.config import ROW_KINDS, WINDOWED, Config, Kind
+from kvlaw.spec.config import ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
 from kvlaw.spec.contract import CAPABILITIES, Subject
 from kvlaw.spec.trace import Trace
 
@@ -180,13 +180,25 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
         if all(getattr(entry.trace.config, name) == value for name, value in plan.fixed.items()):
             session.play(entry.trace)
     window = plan.fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
-    for config in sweep(Config(kind, window, kv_heads=1, groups=1), policies, plan.fixed):
+    plain = Config(kind, window, kv_heads=1, groups=1)
+    for config in (swept := sweep(plain, policies, plan.fixed)):
         if all(getattr(config, name) == value for name, value in plan.fixed.items()):
             session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
+    if "files" in session.subject.capabilities and kind in SERIAL_KINDS:
+        for config in (plain,) if "dense" in policies else swept[:1]:
+            if all(getattr(config, name) == value for name, value in plan.fixed.items()):
+                _spoil_files(session, config)
     for machine, examples, steps in machines(kind, EFFORTS[plan.budget]):
         if examples:
             session.stage = "any call" if "Contract" in machine.__name__ else "runtime protocol"
             play(bind(machine, session, kind, dict(plan.fixed)), examples, steps, plan.seed)
+
+
+def _spoil_files(session: Session, config: Config) -> None:
+    """Load a file that was spoilt, in each way: they are few, and most are a clause of their own."""
+    for how in DAMAGES:
+        spoilt = (SpoilFile(on="f1", how=how), Load(on="f1", as_="c1"))
+        session.play(Trace(config, (AppendWindow(length=2), Save(as_="f1"), *spoilt)))
 
 
 Played = tuple[type[LockstepMachine], int, int]

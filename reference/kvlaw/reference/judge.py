@@ -60,7 +60,8 @@ class Judge:
 
     def call(self, model: Model, call: Call, tokens: tuple[int, ...], seen: Seen) -> Judged:
         """Give what ``call`` must answer, and the model after it."""
-        if is_open(model, call) or (isinstance(call, Trim) and model.lenient):
+        narrows = getattr(call, "window", None) is not None
+        if is_open(model, call) or (model.lenient and (narrows or isinstance(call, Trim))):
             return _EITHER, model
         if isinstance(call, Trim) and self.profile == "core" and type(call.n) is int and model.round is None:
             return self.trims.judged(model, call, seen)
