@@ -106,6 +106,8 @@ class Rows:
         name = row_name(made, number)
         part = Exchange(exchange.call, name, inner or Expectation(), observation, tokens, asked, row=model)
         shown = self.showing.shown(part)
+        if shown.after is not None and whole.state is not None:  # a round is the whole group's
+            shown = evolve(shown, after=evolve(shown.after, round=whole.state.round))
         self.states[name] = shown.after
         real = inner.real if inner else None
         record = Record(

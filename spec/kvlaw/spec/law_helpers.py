@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvlaw.spec.config import Config
-from kvlaw.spec.records import ReadRecord, Tokens, Unobserved, compared, same
+from kvlaw.spec.records import CacheRecord, ReadRecord, Tokens, Unobserved, compared, same
 
 
 def same_observed(one: Any, other: Any) -> bool:
@@ -71,6 +71,11 @@ def due(config: Config, offset: int) -> bool:
     return isinstance(config.start, int) and offset >= config.start and offset > 0
 
 
+def in_round(state: CacheRecord | None) -> bool:
+    """Tell whether a cache shows that a round is open; one that says nothing of rounds has none."""
+    return state is not None and state.round == "open"
+
+
 def narrower(window: int | None, argument: int | None) -> int | None:
     """Combine a cache's window and a window argument: the smaller one counts, None bounds nothing."""
     bounds = [w for w in (window, argument) if w is not None]
@@ -87,6 +92,7 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "all_see": all_see,
     "own": own,
     "due": due,
+    "in_round": in_round,
     "narrower": narrower,
 }
 """The helpers by the names that laws use."""

@@ -127,14 +127,11 @@ class Unobserved(Exception):
 def observed(owner: Any, name: str) -> Any:
     """Read an attribute for a law; raise ``Unobserved`` where a record (or what it belongs to) shows nothing.
 
-    A call has the attributes of its kind only: ``call.n`` of a decode stops the law as well. A cache that says nothing
-    of rounds has none open.
+    A call has the attributes of its kind only: ``call.n`` of a decode stops the law as well.
     """
     if owner is None or (isinstance(owner, BaseCall) and not hasattr(owner, name)):
         raise Unobserved
     value = getattr(owner, name)
-    if value is None and name == "round":
-        return "none"
     if value is None and isinstance(owner, Record | ReadRecord | CacheRecord):
         raise Unobserved
     return value
