@@ -10,11 +10,11 @@
 #   make test-wheel  the same tests, against the wheel in dist/ instead of the checkout
 #   make clean       forget the environment and what tools left behind
 #
-# PYTHON=python3.12 chooses the interpreter; PYTEST_ARGS="-k ring" and KVLAW_ARGS="--seed 7" are handed on.
+# PYTHON=python3.12 chooses the interpreter; PYTEST_ARGS="-n auto -k ring" and KVLAW_ARGS="--seed 7" are handed on.
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto
 KVLAW_ARGS ?=
 
 BIN := $(VENV)/bin
