@@ -1,6 +1,6 @@
 """Arrays that carry token ids, so that tests can say which token stands where."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -76,3 +76,11 @@ def ids() -> Callable[..., list[int]]:
 @pytest.fixture
 def show() -> Callable[[Cache], dict[str, object]]:
     return shown
+
+
+@pytest.fixture(scope="module")
+def uncompiled() -> Iterator[None]:
+    """Spare seconds of compiling per kernel; results are the same bits (numerics.md section 6)."""
+    mx.disable_compile()
+    yield
+    mx.enable_compile()

@@ -4,7 +4,7 @@ Models are real, small and random.  Requests come at different times with differ
 leave, are padded on the right and on the left, and rings turn.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,6 +20,8 @@ from mlx_lm.models.cache import make_prompt_cache
 from kvlaw.mlx_impl import CacheError, FullCache, RingCache, bf16_first
 from kvlaw.mlx_impl.mlx_lm import DropIn, QuantizedDropIn, make_cache
 from kvlaw.mlx_impl.mlx_lm_rows import QuantizedRowsDropIn, RowsDropIn
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 WINDOW, VOCABULARY, DIM, GROUP, STEP = 8, 97, 32, 32, 6
 
@@ -84,14 +86,6 @@ SCHEDULES = {
     "beyond the window": [Request(0, 40, 5), Request(1, 8, 12), Request(1, 17, 3)],
     "alone": [Request(0, 11, 20)],
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def uncompiled() -> Iterator[None]:
-    """Spare seconds of compiling per kernel; results are the same bits (numerics.md section 6)."""
-    mx.disable_compile()
-    yield
-    mx.enable_compile()
 
 
 @lru_cache

@@ -1,6 +1,5 @@
 """Real models, small and random: the same logits, bit for bit, with our caches as with mlx-lm's."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -13,6 +12,8 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
 from kvlaw.mlx_impl import CacheError, FullCache, RingCache
 from kvlaw.mlx_impl.mlx_lm import DropIn, make_cache
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 WINDOW = 8
 VOCABULARY = 97
@@ -92,14 +93,6 @@ MODELS = {
     "gemma3-f16": (make_gemma, mx.float16),
     "gpt-oss-f32": (make_gpt_oss, mx.float32),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def uncompiled() -> Iterator[None]:
-    """Spare seconds of compiling per kernel; results are the same bits (numerics.md section 6)."""
-    mx.disable_compile()
-    yield
-    mx.enable_compile()
 
 
 @pytest.fixture(scope="module", params=MODELS)

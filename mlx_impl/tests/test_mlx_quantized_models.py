@@ -5,7 +5,6 @@ same model over ``Oracle``: a dense cache of ours and codes by ``mx.quantize``, 
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from kvlaw.mlx_impl import CacheError, FullCache, RingCache, bf16_first
 from kvlaw.mlx_impl.mlx_lm import DENSE_FETCH, SHARED_FETCH, DropIn, QuantizedDropIn, make_cache, replace
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 WINDOW, VOCABULARY, DIM, GROUP = 8, 97, 32, 32
 
@@ -67,14 +68,6 @@ MODELS = {
     "gemma2": make_gemma2,
 }
 _made: dict[str, Any] = {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def uncompiled() -> Iterator[None]:
-    """Spare seconds of compiling per kernel; results are the same bits (numerics.md section 6)."""
-    mx.disable_compile()
-    yield
-    mx.enable_compile()
 
 
 def made(name: str) -> Any:

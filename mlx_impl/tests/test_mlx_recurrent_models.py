@@ -3,7 +3,6 @@
 Qwen3-Next is float32 alone: its experts have no kernel for half precision on the CPU.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +18,8 @@ from kvlaw.mlx_impl import CacheError, ConfigError, FullCache, RecurrentCache
 from kvlaw.mlx_impl.errors import RoundError, TrimError
 from kvlaw.mlx_impl.mlx_lm import make_cache, recording
 from kvlaw.mlx_impl.mlx_lm_recurrent import RecurrentDropIn, RecurrentRowsDropIn
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 VOCABULARY = 97
 
@@ -77,14 +78,6 @@ MODELS = {
     "qwen3.5-bf16": (make_qwen3_5, mx.bfloat16),
     "qwen3.5-f16": (make_qwen3_5, mx.float16),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def uncompiled() -> Iterator[None]:
-    """Spare seconds of compiling per kernel; results are the same bits (numerics.md section 6)."""
-    mx.disable_compile()
-    yield
-    mx.enable_compile()
 
 
 @pytest.fixture(scope="module", params=MODELS)

@@ -26,7 +26,6 @@ from kvlaw.conformance.adapter_world import (
     is_of_round,
     phase_of,
     take_round,
-    take_round_of_layers,
 )
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
@@ -278,7 +277,8 @@ class AdapterSubject:
         elif isinstance(call, Save):
             FileCalls(self.adapter, self.world).saved(cache, call)
         elif is_of_round(call):
-            take_round(self.adapter, cache, call)
+            adapter = self.adapter
+            take_round(call, cache, adapter.begin_round, adapter.commit_round, adapter.roll_back)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a cache cannot be asked to {call.verb}")
 
@@ -373,7 +373,9 @@ class AdapterSubject:
         elif isinstance(call, Save):
             FileCalls(self.adapter, self.world).saved(HeldList(caches), call)
         elif is_of_round(call):
-            take_round_of_layers(self.adapter, caches, call)
+            adapter = self.adapter
+            begin, commit = adapter.begin_round_layers, adapter.commit_round_layers
+            take_round(call, caches, begin, commit, adapter.roll_back_layers)
         elif not isinstance(call, LookAt):
             raise UnsupportedError(f"a list of layers cannot be asked to {call.verb}")
         return self._layers(caches, look)

@@ -101,7 +101,7 @@ class GroupCalls:
             case Reset():
                 self.adapter.reset(group)
             case BeginRound() | CommitRound() | RollBack():
-                take_round(self.adapter, group, call)
+                take_round(call, group, self.adapter.begin_round, self.adapter.commit_round, self.adapter.roll_back)
             case LookAt():
                 pass
             case _:

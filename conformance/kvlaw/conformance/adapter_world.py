@@ -147,28 +147,21 @@ def is_of_round(call: Call) -> bool:
     return isinstance(call, BeginRound | CommitRound | RollBack)
 
 
-def take_round(adapter: Adapter, cache: Any, call: Call) -> None:
-    """Begin or end a round of a cache or of a group."""
+def take_round(
+    call: Call,
+    held: Any,
+    begin: Callable[[Any], None],
+    commit: Callable[[Any], None],
+    roll_back: Callable[[Any, Any], None],
+) -> None:
+    """Begin or end a round of what is held, by the one of an adapter's three ways that the call is."""
     match call:
         case BeginRound():
-            adapter.begin_round(cache)
+            begin(held)
         case CommitRound():
-            adapter.commit_round(cache)
+            commit(held)
         case RollBack():
-            adapter.roll_back(cache, call.keep)
-        case _:
-            raise UnsupportedError(f"{call.verb} is no call of a round")
-
-
-def take_round_of_layers(adapter: Adapter, caches: list[Any], call: Call) -> None:
-    """Begin or end a round of all layers of a list."""
-    match call:
-        case BeginRound():
-            adapter.begin_round_layers(caches)
-        case CommitRound():
-            adapter.commit_round_layers(caches)
-        case RollBack():
-            adapter.roll_back_layers(caches, call.keep)
+            roll_back(held, call.keep)
         case _:
             raise UnsupportedError(f"{call.verb} is no call of a round")
 

@@ -177,21 +177,25 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     session.stage = "stored traces"
     policies = served(session.subject, session.subject.capabilities)
     for entry in entries_for(kind, session.subject.capabilities, plan.profile, policies):
-        if all(getattr(entry.trace.config, name) == value for name, value in plan.fixed.items()):
+        if _chosen(entry.trace.config, plan):
             session.play(entry.trace)
     window = plan.fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
     plain = Config(kind, window, kv_heads=1, groups=1)
     for config in (swept := sweep(plain, policies, plan.fixed)):
-        if all(getattr(config, name) == value for name, value in plan.fixed.items()):
+        if _chosen(config, plan):
             session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
     if "files" in session.subject.capabilities and kind in SERIAL_KINDS:
         for config in (plain,) if "dense" in policies else swept[:1]:
-            if all(getattr(config, name) == value for name, value in plan.fixed.items()):
+            if _chosen(config, plan):
                 _spoil_files(session, config)
     for machine, examples, steps in machines(kind, EFFORTS[plan.budget]):
         if examples:
             session.stage = "any call" if "Contract" in machine.__name__ else "runtime protocol"
             play(bind(machine, session, kind, dict(plan.fixed)), examples, steps, plan.seed)
+
+
+def _chosen(config: Config, plan: Plan) -> bool:
+    return all(getattr(config, name) == value for name, value in plan.fixed.items())
 
 
 def _spoil_files(session: Session, config: Config) -> None:

@@ -23,6 +23,7 @@ from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError, TrimError
 from kvlaw.mlx_impl.kinds import FullCache, RingCache
+from kvlaw.mlx_impl.mlx_lm_parts import HandsOutCodes, TakesRounds
 from kvlaw.mlx_impl.mlx_lm_recurrent import RecurrentDropIn, kernel_of, recording
 from kvlaw.mlx_impl.planes import Keys, Values
 from kvlaw.mlx_impl.precision import Precision, Start, dense, make_precision
@@ -158,7 +159,7 @@ def replace(cache: Any, policy: Precision | None = None, *, dense_fetch: bool = 
     return QuantizedDropIn(ours) if takes_codes else DropIn(ours)
 
 
-class DropIn:
+class DropIn(TakesRounds):
     """One layer's cache with the duck type of mlx-lm's; ``cache`` is ours."""
 
     __slots__ = ("cache", "shared")
@@ -222,29 +223,6 @@ class DropIn:
         return self.cache.trim(min(count, self.offset))
 
     # -- what drafting asks of ours -----------------------------------------------------------------------------------
-
-    @property
-    def in_round(self) -> bool:
-        """Say whether a round is open."""
-        return self.cache.in_round
-
-    @clause("ROUND-7", "ROUND-16")
-    def begin_round(self) -> None:
-        """Open a round: what is appended from here on can be taken back, in a ring that has evicted as well.
-
-        Raises:
-            RoundError: if one is open.
-        """
-        self.cache.begin_round()
-
-    @clause("ROUND-1")
-    def commit_round(self) -> None:
-        """Close the round and keep all of it.
-
-        Raises:
-            RoundError: if no round is open.
-        """
-        self.cache.commit_round()
 
     @clause("ROUND-2", "ROUND-4")
     def roll_back(self, keep: int) -> None:
@@ -325,7 +303,7 @@ class DropIn:
         return self.__copy__()
 
 
-class QuantizedDropIn(DropIn):
+class QuantizedDropIn(HandsOutCodes, DropIn):
     """A drop-in whose cache holds codes, now or later, and hands them to mlx-lm's quantized attention.
 
     ``bits`` and ``group_size`` are there only while what it last handed out were codes: mlx-lm asks ``hasattr``.
@@ -339,21 +317,6 @@ class QuantizedDropIn(DropIn):
     def __init__(self, cache: Cache) -> None:
         super().__init__(cache)
         self._codes = self._last = None
-
-    @property
-    @clause("READ-10")
-    def bits(self) -> int:
-        """Return the bits of a code, while the last fetch were codes."""
-        if self._codes is None:
-            raise AttributeError("the last fetch were no codes", name="bits", obj=self)
-        return self._codes[0]
-
-    @property
-    def group_size(self) -> int:
-        """Return how many elements share a scale, while the last fetch were codes."""
-        if self._codes is None:
-            raise AttributeError("the last fetch were no codes", name="group_size", obj=self)
-        return self._codes[1]
 
     @clause("READ-10", "PREC-4")
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:

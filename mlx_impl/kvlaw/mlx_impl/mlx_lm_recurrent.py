@@ -23,6 +23,7 @@ import mlx.core as mx
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.delta_rule import Run
 from kvlaw.mlx_impl.errors import ConfigError, RoundError, TrimError
+from kvlaw.mlx_impl.mlx_lm_parts import TakesRounds
 from kvlaw.mlx_impl.recurrent import RecurrentCache
 from kvlaw.mlx_impl.recurrent_rows import RecurrentRows, merge_recurrent
 from kvlaw.mlx_impl.recurrent_state import State
@@ -38,7 +39,7 @@ RECORDED = "hands_over_its_inputs"
 # Caches ---------------------------------------------------------------------------------------------------------------
 
 
-class _Arrays:
+class _Arrays(TakesRounds):
     """Two arrays by number, as mlx-lm's ``ArraysCache`` has them: 0 is the convolution's tail, 1 the state."""
 
     __slots__ = ("_put", "cache", "recorded", "shared")
@@ -86,29 +87,6 @@ class _Arrays:
         raise NotImplementedError
 
     # -- what drafting asks of ours -----------------------------------------------------------------------------------
-
-    @property
-    def in_round(self) -> bool:
-        """Say whether a round is open."""
-        return self.cache.in_round
-
-    @clause("ROUND-7", "ROUND-16")
-    def begin_round(self) -> None:
-        """Open a round: the steps that come, all within ``recording``, can be taken back.
-
-        Raises:
-            RoundError: if one is open.
-        """
-        self.cache.begin_round()
-
-    @clause("ROUND-1")
-    def commit_round(self) -> None:
-        """Close the round and keep all of it.
-
-        Raises:
-            RoundError: if no round is open.
-        """
-        self.cache.commit_round()
 
     @clause("ROUND-2", "inv:REC-9")
     def roll_back(self, keep: Any) -> None:

@@ -21,6 +21,7 @@ from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError, TrimError
 from kvlaw.mlx_impl.groups import RowGroup, merge
 from kvlaw.mlx_impl.mlx_lm import DropIn, QuantizedDropIn
+from kvlaw.mlx_impl.mlx_lm_parts import HandsOutCodes, TakesRounds
 from kvlaw.mlx_impl.planes import Keys, Values
 from kvlaw.spec.cite import clause
 
@@ -46,7 +47,7 @@ def merge_drop_ins(caches: Sequence[Any]) -> "RowsDropIn":
     return made
 
 
-class RowsDropIn:
+class RowsDropIn(TakesRounds):
     """One layer's group of rows with the duck type of mlx-lm's batch caches; ``cache`` is our group."""
 
     __slots__ = ("_last", "cache", "shared")
@@ -182,30 +183,6 @@ class RowsDropIn:
 
     # -- what drafting asks of ours -----------------------------------------------------------------------------------
 
-    @property
-    def in_round(self) -> bool:
-        """Say whether a round is open."""
-        return self.cache.in_round
-
-    @clause("ROUND-7", "ROUND-16")
-    def begin_round(self) -> None:
-        """Open a round of all rows: what is appended from here on can be taken back.
-
-        Raises:
-            RoundError: if one is open.
-            PaddingError: if padding is pending.
-        """
-        self.cache.begin_round()
-
-    @clause("ROUND-1")
-    def commit_round(self) -> None:
-        """Close the round and keep all of it.
-
-        Raises:
-            RoundError: if no round is open.
-        """
-        self.cache.commit_round()
-
     @clause("ROUND-2", "ROUND-4", "ROUND-13")
     def roll_back(self, keep: int | Sequence[int] | mx.array) -> None:
         """Close the round and keep its first ``keep`` positions: one number for all rows, or one per row.
@@ -257,7 +234,7 @@ class RowsDropIn:
         return self.__copy__()
 
 
-class QuantizedRowsDropIn(RowsDropIn):
+class QuantizedRowsDropIn(HandsOutCodes, RowsDropIn):
     """A group whose rows hold codes, now or later, and that hands them to mlx-lm's quantized attention.
 
     ``bits`` and ``group_size`` are there only while what it last handed out were codes: mlx-lm asks ``hasattr``.
@@ -270,21 +247,6 @@ class QuantizedRowsDropIn(RowsDropIn):
     def __init__(self, group: RowGroup) -> None:
         super().__init__(group)
         self._codes = None
-
-    @property
-    @clause("READ-10")
-    def bits(self) -> int:
-        """Return the bits of a code, while the last fetch were codes."""
-        if self._codes is None:
-            raise AttributeError("the last fetch were no codes", name="bits", obj=self)
-        return self._codes[0]
-
-    @property
-    def group_size(self) -> int:
-        """Return how many elements share a scale, while the last fetch were codes."""
-        if self._codes is None:
-            raise AttributeError("the last fetch were no codes", name="group_size", obj=self)
-        return self._codes[1]
 
     @clause("READ-10", "READ-17")
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ the state before it and the inputs since, and ``roll_back`` runs those that are 
 ``recurrent_rows`` has groups of rows.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import attrs
@@ -42,7 +43,61 @@ class Round:
         return replayed(before, self.steps, keeps)
 
 
-class RecurrentCache:
+class Recurrent(ABC):
+    """What a cache and a group of recurrent layers have alike: no trim, and copies by ``become``."""
+
+    __slots__ = ()
+
+    kernel: int
+
+    @abstractmethod
+    def __init__(self, kernel: int) -> None: ...
+
+    @abstractmethod
+    def _take(self, other: Any) -> None:
+        """Take over what another of the same class and kernel holds."""
+
+    def become(self, other: Self) -> None:
+        """Take over the state of another of the same kernel, as it is now.
+
+        Raises:
+            ConfigError: if ``other`` is of another kernel.
+        """
+        if other.kernel != self.kernel:
+            raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
+        self._take(other)
+
+    @clause("inv:REC-13")
+    def can_trim(self, n: int) -> bool:
+        """Say False: no state is that of fewer positions."""
+        return False
+
+    @clause("inv:REC-13", "ERR-5")
+    def trim(self, n: int, *, bypass: bool = False) -> int:
+        """Refuse.
+
+        Raises:
+            CountError: if ``n`` is negative or no integer.
+            TrimError: otherwise.
+        """
+        count = as_count(n, "trim of", "ERR-5")
+        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
+
+    @clause("OWN-2", "OWN-3")
+    def clone(self) -> Self:
+        """Return an independent twin in the same state, with the same open round."""
+        twin = type(self)(self.kernel)
+        twin.become(self)
+        return twin
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.clone()
+
+
+class RecurrentCache(Recurrent):
     """The state of one recurrent layer for a batch of B rows at one offset; ``kernel`` is the convolution's K.
 
     Raises:
@@ -211,51 +266,15 @@ class RecurrentCache:
         """Say False: there is nothing to convert."""
         return False
 
-    @clause("inv:REC-13")
-    def can_trim(self, n: int) -> bool:
-        """Say False: no state is that of fewer positions."""
-        return False
-
-    @clause("inv:REC-13", "ERR-5")
-    def trim(self, n: int, *, bypass: bool = False) -> int:
-        """Refuse.
-
-        Raises:
-            CountError: if ``n`` is negative or no integer.
-            TrimError: otherwise.
-        """
-        count = as_count(n, "trim of", "ERR-5")
-        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
-
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    @clause("OWN-2", "OWN-3")
-    def clone(self) -> Self:
-        """Return an independent cache in the same state, with the same open round."""
-        twin = type(self)(self.kernel)
-        twin.become(self)
-        return twin
-
-    def become(self, other: Self) -> None:
-        """Take over the state of a cache of the same kernel, as it is now.
-
-        Raises:
-            ConfigError: if ``other`` is of another kernel.
-        """
-        if other.kernel != self.kernel:
-            raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
+    def _take(self, other: Self) -> None:
         self._state, self._offset, self._round = other._state, other._offset, other._round
 
     @clause("OWN-7")
     def reset(self) -> None:
         """Return to the constructed, empty state; other shapes or another dtype may follow."""
         self._clear()
-
-    def __copy__(self) -> Self:
-        return self.clone()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.clone()
 
 
 @clause("ROUND-7")

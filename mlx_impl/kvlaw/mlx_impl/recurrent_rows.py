@@ -10,10 +10,10 @@ from typing import Any, Self
 import attrs
 import mlx.core as mx
 
-from kvlaw.mlx_impl.counts import as_count, as_integer
+from kvlaw.mlx_impl.counts import as_integer
 from kvlaw.mlx_impl.delta_rule import Run, gated_delta
-from kvlaw.mlx_impl.errors import ConfigError, DTypeError, PaddingError, RoundError, RowError, ShapeError, TrimError
-from kvlaw.mlx_impl.recurrent import RecurrentCache, Round, kept_count
+from kvlaw.mlx_impl.errors import ConfigError, DTypeError, PaddingError, RoundError, RowError, ShapeError
+from kvlaw.mlx_impl.recurrent import Recurrent, RecurrentCache, Round, kept_count
 from kvlaw.mlx_impl.recurrent_state import Span, State, Step, admit, advanced, convolved, counted
 from kvlaw.spec.cite import clause
 
@@ -89,7 +89,7 @@ def _taken_round(found: Round, rows: Sequence[int]) -> Round:
     return Round(found.state and found.state.taken(rows), steps, found.appended)
 
 
-class RecurrentRows:
+class RecurrentRows(Recurrent):
     """The state of one recurrent layer for rows with offsets of their own; opens with ``rows`` empty ones.
 
     Raises:
@@ -338,51 +338,15 @@ class RecurrentRows:
                 raise RowError(f"row {row!r}", f"the group has {self.rows} rows", "ROWS-18", "ROWS-29")
         return [number for _, number in found if number is not None]
 
-    # -- what it cannot do, and copies --------------------------------------------------------------------------------
+    # -- copies -------------------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-13")
-    def can_trim(self, n: int) -> bool:
-        """Say False: no state is that of fewer positions."""
-        return False
-
-    @clause("inv:REC-13", "ERR-5")
-    def trim(self, n: int, *, bypass: bool = False) -> int:
-        """Refuse.
-
-        Raises:
-            CountError: if ``n`` is negative or no integer.
-            TrimError: otherwise.
-        """
-        count = as_count(n, "trim of", "ERR-5")
-        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
-
-    @clause("OWN-2", "OWN-3")
-    def clone(self) -> Self:
-        """Return an independent group in the same state, with the same open round."""
-        twin = type(self)(self.kernel)
-        twin.become(self)
-        return twin
-
-    def become(self, other: Self) -> None:
-        """Take over the state of a group of the same kernel, as it is now.
-
-        Raises:
-            ConfigError: if ``other`` is of another kernel.
-        """
-        if other.kernel != self.kernel:
-            raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
+    def _take(self, other: Self) -> None:
         self._rows = other._rows
 
     @clause("OWN-7")
     def reset(self) -> None:
         """Empty every row and forget padding and round; other shapes or another dtype may follow."""
         self._rows = Rows((0,) * self.rows)
-
-    def __copy__(self) -> Self:
-        return self.clone()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.clone()
 
 
 @clause("inv:REC-12", "ROWS-8")
