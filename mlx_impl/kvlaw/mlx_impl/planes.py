@@ -111,7 +111,7 @@ class DensePlanes:
 
     def fetched(self, plan: Plan) -> "DensePlanes":
         """Take the columns that ``plan`` fetches."""
-        return DensePlanes(taken(self.keys, plan), taken(self.values, plan))
+        return _Taken(taken(self.keys, plan), taken(self.values, plan))
 
     def first(self, columns: int) -> "DensePlanes":
         """Take the first ``columns`` columns."""
@@ -125,12 +125,25 @@ class DensePlanes:
         """Return keys and values as arrays that belong to the caller."""
         return self.keys[...], self.values[...]
 
-    dense = stored
+    def dense(self) -> tuple[Keys, Values]:
+        """Return keys and values as arrays that belong to the caller."""
+        return self.keys[...], self.values[...]
 
     def attend(self, queries: mx.array, scale: float, mask: Mask, sinks: mx.array | None) -> mx.array:
         """Attend ``queries`` over all columns with MLX's fused kernel."""
         hidden = mask.array if isinstance(mask, Lease) else mask
         return fused_attention(queries, self.keys, self.values, scale=scale, mask=hidden, sinks=sinks)
+
+
+class _Taken(DensePlanes):
+    """Columns that were taken out of what is held, as array objects that no one else has: they need no others."""
+
+    __slots__ = ()
+
+    @clause("OWN-5")
+    def dense(self) -> tuple[Keys, Values]:
+        """Hand on keys and values to a caller who attends by itself; nothing reads these planes after that."""
+        return self.keys, self.values
 
 
 class DenseStore:

@@ -106,20 +106,17 @@ class Moving:
 EXTRACTED = 1
 KEPT = [0, 2, 3]
 
-BOOKKEEPING = (
-    Decoding("4 rows, growing", GROWING, None, attends=False),
-    Decoding("4 rows, ring, early", EARLY, WINDOW, attends=False),
-    Decoding("4 rows, ring, wrapped", WRAPPED, WINDOW, attends=False),
+_STATES: tuple[tuple[str, tuple[int, ...], int | None], ...] = (
+    ("growing", GROWING, None),
+    ("ring, early", EARLY, WINDOW),
+    ("ring, wrapped", WRAPPED, WINDOW),
 )
 DECODES = tuple(
     Decoding(f"{rows} rows, {name}", lengths * (rows // 4), window)
-    for rows in (4, 8)
-    for name, lengths, window in (
-        ("growing", GROWING, None),
-        ("ring, early", EARLY, WINDOW),
-        ("ring, wrapped", WRAPPED, WINDOW),
-    )
+    for rows in (4, 16)
+    for name, lengths, window in _STATES
 )
+BOOKKEEPING = tuple(attrs.evolve(case, attends=False) for case in DECODES)
 _ACTS: tuple[tuple[str, Act, int], ...] = (
     ("merge of 4", "merge", 4),
     ("extract", "extract", 16),
