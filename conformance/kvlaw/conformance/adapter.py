@@ -33,6 +33,7 @@ from kvlaw.conformance.stamps import spoil
 from kvlaw.conformance.views import Views, count, pair
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import (
+    Advance,
     Append,
     Attend,
     Call,
@@ -256,6 +257,8 @@ class AdapterSubject:
     def _on_cache(self, cache: Any, call: Call, payload: Payload, look: bool) -> Observation:
         if isinstance(call, Append):
             return self._append(cache, call, payload, look)
+        if isinstance(call, Advance):
+            return self._advance(cache, call, payload, look)
         if isinstance(call, FetchDense):
             return self._dense(cache, call, payload, look)
         if isinstance(call, MakeMask):
@@ -292,6 +295,14 @@ class AdapterSubject:
             return Observation()
         shown = self.views.read(read, payload, call.verb == "known") if look and not call.unread else None
         return Observation(read=shown, state=self._state(cache, look))
+
+    def _advance(self, cache: Any, call: Advance, payload: Payload, look: bool) -> Observation:
+        step = self.giver.step(payload, call)
+        outputs = self.adapter.advance(cache, step)
+        self.giver.spend_step(step)
+        if not look or call.malformed is not None:
+            return Observation()
+        return Observation(read=self.views.outputs(outputs), state=self._state(cache, look))
 
     def _dense(self, cache: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
         keys, values = self.giver.tensors(payload, call)
@@ -420,6 +431,7 @@ _VERBS = {
     **dict.fromkeys(("begin_round", "commit_round", "roll_back"), "rounds"),
     **dict.fromkeys(("save", "load", "damage"), "files"),
     **dict.fromkeys(("publish", "reuse"), "reuse"),
+    "advance": "recurrent",
     "known": "known",
     "compiled": "compiled",
     "dense": "dense",

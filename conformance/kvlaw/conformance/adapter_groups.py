@@ -8,6 +8,7 @@ from kvlaw.conformance.adapter_world import Giver, HeldArrays, HeldGroup, HeldLi
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.views import Views, count, pair, row_of_mask
 from kvlaw.spec.calls import (
+    Advance,
     Append,
     BeginPrefill,
     BeginRound,
@@ -62,6 +63,8 @@ class GroupCalls:
         match call:
             case Append():
                 return self._append_rows(group, call, payload, look)
+            case Advance():
+                return self._advance_rows(group, call, payload, look)
             case FetchDense():
                 return self._dense_rows(group, call, payload, look)
             case MakeMask():
@@ -120,6 +123,18 @@ class GroupCalls:
             return self.shown(group, look)
         reads = () if call.unread else self.views.row_reads(read, payload, known)
         return self.views.group(group, reads)
+
+    def _advance_rows(self, group: Any, call: Advance, payload: Payload, look: bool) -> Observation:
+        step = self.giver.step(payload, call)
+        outputs = self.adapter.advance(group, step)
+        self.giver.spend_step(step)
+        if not look or call.malformed is not None:
+            return self.shown(group, look)
+        whole = self.views.outputs(outputs).outputs
+        rows = payload.keys.shape[0]
+        if whole is None or whole.shape[0] != rows:
+            raise NonsenseError(f"the outputs have not {rows} rows")
+        return self.views.group(group, [ReadView(outputs=whole[b : b + 1]) for b in range(rows)])
 
     def _dense_rows(self, group: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
         keys, values = self.giver.tensors(payload, call)

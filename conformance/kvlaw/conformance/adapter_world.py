@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from attrs import frozen
+from attrs import astuple, frozen
 
-from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
+from kvlaw.conformance.interface import Adapter, NonsenseError, RecurrentStep, UnsupportedError
+from kvlaw.conformance.recurrent_stamps import recurrent_inputs
 from kvlaw.conformance.stamps import spoil
 from kvlaw.spec.calls import (
+    Advance,
     Append,
     AppendDecode,
     AppendName,
@@ -134,6 +136,19 @@ class Giver:
         if call.malformed is not None:
             given = spoil(payload, call.malformed, decode_call=isinstance(call, AppendDecode))
         return self.adapter.tensor(given.keys, given.dtype), self.adapter.tensor(given.values, given.dtype)
+
+    def step(self, payload: Payload, call: Advance) -> RecurrentStep:
+        """Make what an advance hands over, spoilt where the call says so."""
+        given = payload if call.malformed is None else spoil(payload, call.malformed, decode_call=False)
+        *parts, decay, beta = recurrent_inputs(given, payload.tokens)
+        made = [self.adapter.tensor(part, given.dtype) for part in parts]
+        return RecurrentStep(*made, self.adapter.tensor(decay, "f32"), self.adapter.tensor(beta, given.dtype))
+
+    def spend_step(self, step: RecurrentStep) -> None:
+        """Overwrite the caller's arrays of an advance, where the trace asks for it."""
+        if self.adapter.config.poison:
+            for part in astuple(step, recurse=False):
+                self.adapter.poison(part)
 
     def spend(self, keys: Any, values: Any) -> None:
         """Overwrite the caller's arrays, where the trace asks for it."""

@@ -21,6 +21,7 @@ from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
 from kvlaw.conformance.machines.policies import fitting, served, sweep, told_of
 from kvlaw.conformance.machines.protocol import ProtocolMachine
+from kvlaw.conformance.machines.recurrent import RecurrentContractMachine
 from kvlaw.conformance.machines.rows_contract import RowsContractMachine
 from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
@@ -29,7 +30,7 @@ from kvlaw.conformance.session import Session, StoppedError, within_means
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.calls import DAMAGES, AppendDecode, AppendWindow, Call, Load, LookAt, Save, SpoilFile
 from kvlaw.spec.clauses import Clause, load_clauses
-from kvlaw.spec.config import ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
+from kvlaw.spec.config import RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
 from kvlaw.spec.contract import CAPABILITIES, Subject
 from kvlaw.spec.trace import Trace
 
@@ -181,7 +182,8 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
             session.play(entry.trace)
     window = plan.fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
     plain = Config(kind, window, kv_heads=1, groups=1)
-    for config in (swept := sweep(plain, policies, plan.fixed)):
+    swept = () if kind in RECURRENT_KINDS else sweep(plain, policies, plan.fixed)
+    for config in swept:
         if _chosen(config, plan):
             session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
     if "files" in session.subject.capabilities and kind in SERIAL_KINDS:
@@ -211,6 +213,13 @@ Played = tuple[type[LockstepMachine], int, int]
 
 def machines(kind: Kind, effort: Effort) -> tuple[Played, ...]:
     """Name the machines of a kind of cache, and how much of each a budget plays."""
+    if kind in RECURRENT_KINDS:
+        rows = kind == "recurrent_rows"
+        return (
+            (RecurrentContractMachine, effort.rows_contract, effort.rows_steps)
+            if rows
+            else (RecurrentContractMachine, effort.contract, effort.steps),
+        )
     if kind in ROW_KINDS:
         return (
             (RowsProtocolMachine, effort.rows_protocol, effort.rows_steps),

@@ -118,6 +118,32 @@ def _handed(_expected: Expected, shown: Shown, _model: Model | None) -> list[Dif
     return [] if shown.handed_same else [Difference("handed", same, "other bytes", ("OWN-10",) if shown.moved else ())]
 
 
+def _ids(name: str) -> Check:
+    def check(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+        held = getattr(shown.after, name, None)
+        if held is None:
+            return None
+        return [] if held == expected.value else [Difference(name, named_ids(expected.value), named_ids(held))]
+
+    return check
+
+
+def _answers(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
+    answers = shown.read.answers if shown.read is not None else None
+    if answers is None:
+        return None
+    wanted = tuple(expected.value)
+    if answers == wanted:
+        return []
+    query = next((q for q, pair in enumerate(zip(answers, wanted, strict=False)) if pair[0] != pair[1]), None)
+    return [Difference("answers", named_ids(wanted), named_ids(answers), query=query)]
+
+
+def named_ids(ids: tuple[int, ...]) -> str:
+    """Write ids one by one: ``_`` is nothing, ``?`` what is no token's."""
+    return ",".join("_" if token == 0 else "?" if token < 0 else f"t{token}" for token in ids) or "nothing"
+
+
 STATE_CHECKS: dict[str, Check] = {
     "rows": _number("rows"),
     "round": _number("round"),
@@ -125,6 +151,10 @@ STATE_CHECKS: dict[str, Check] = {
     "size": _number("size"),
     "columns": _number("columns"),
     "columns_max": _bound("columns", lowest=False),
+    "nbytes": _number("nbytes"),
+    "tail": _ids("tail"),
+    "slots": _ids("slots"),
+    "answers": _answers,
     "nbytes_min": _bound("nbytes", lowest=True),
     "nbytes_max": _bound("nbytes", lowest=False),
     "nbytes_per_column": _per_column,

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from kvlaw.conformance.lockstep import Step
-from kvlaw.spec.claims import OF_CALLS, OF_COLUMNS, OF_QUERIES, write_claims
+from kvlaw.spec.claims import OF_CALLS, OF_COLUMNS, OF_QUERIES, OF_STATES, write_claims
 from kvlaw.spec.records import CacheRecord, ReadRecord
 from kvlaw.spec.text_form import Claim, Written, format_tokens, write_call
 
@@ -44,11 +44,11 @@ def _judged(written: Written, steps: tuple[Step, ...]) -> Iterator[Unkept]:
                 yield Unkept(index, _name(written, index), _words(claim), seen)
 
 
-_ANSWERED = ("answer", "fetches", "mask", "form", *OF_QUERIES)
+_ANSWERED = ("answer", "fetches", "mask", "form", "reads", *OF_QUERIES)
 """Claims about what a call answers: one that is not carried out answers nothing."""
 _OF_THE_WHOLE = (*OF_CALLS, "can_trim", "max_append")
 """Claims that a list of layers answers as a whole."""
-_OF_ROWS = (*OF_QUERIES, *OF_COLUMNS, "mask", "form", "offset", "size", "floor")
+_OF_ROWS = (*OF_QUERIES, *OF_COLUMNS, *OF_STATES, "reads", "mask", "form", "offset", "size", "floor")
 """Claims that every row of a group must keep."""
 _SHARED = ("can_trim", "columns", "write_index", "nbytes", "bytes_per_token", "identity")
 """Claims about what all rows of a group have in common: no row answers them."""
@@ -125,6 +125,8 @@ def _of_one(claim: Claim, step: Step) -> str | None:
         return _unequal(record.answer, claim.value)
     if claim.what in OF_QUERIES:
         return _sees(claim, record.read, ordered=claim.what == "order")
+    if claim.what == "reads":
+        return _listed(record.read.answers if record.read is not None else None, claim)
     if claim.what == "fetches":
         return _fetches(claim, record.read)
     if claim.what == "form":
@@ -162,14 +164,18 @@ def _fetches(claim: Claim, read: ReadRecord | None) -> str | None:
 def _state(claim: Claim, after: CacheRecord | None) -> str | None:
     if after is None:
         return _OPEN
-    if claim.what == "holds":
-        return _unequal(None if after.held is None else format_tokens(after.held), format_tokens(claim.value))
+    if claim.what == "holds" or claim.what in OF_STATES:
+        return _listed(after.held if claim.what == "holds" else getattr(after, claim.what), claim)
     if claim.what == "can_trim":
         if after.can_trim is None:
             return _OPEN
         able = tuple(n for n, flag in enumerate(after.can_trim) if flag)
         return None if able == tuple(claim.value) else f"can trim {able}"
     return _unequal(getattr(after, claim.what), claim.value)
+
+
+def _listed(seen: tuple[int, ...] | None, claim: Claim) -> str | None:
+    return _unequal(None if seen is None else format_tokens(seen), format_tokens(claim.value))
 
 
 def _name(written: Written, index: int) -> str:

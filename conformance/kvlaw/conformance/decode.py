@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, frozen
 
+from kvlaw.conformance.recurrent_stamps import RecurrentDecoder
 from kvlaw.conformance.stamps import Stamper
 from kvlaw.reference.numerics.formats import differing
 from kvlaw.spec.observations import Bits, Form, MaskView, Observation, ReadView, StateView
@@ -109,6 +110,8 @@ class Decoder:
         mask = view.mask
         kind = None if mask is None else mask.kind
         shape = None if mask is None or mask.array is None else tuple(mask.array.shape)
+        if view.outputs is not None:
+            return ReadRecord(output=digest(view.outputs), answers=RecurrentDecoder(self.stamper).answers(view.outputs))
         if view.keys is None or view.values is None:
             return ReadRecord(mask=kind, mask_shape=shape, output=output)
         columns = self.columns(view.keys, view.values, view.form)
@@ -149,6 +152,8 @@ class Decoder:
             rows=view.rows,
             round=view.round,
         )
+        if view.tail is not None or view.matrix is not None:
+            return RecurrentDecoder(self.stamper).state(view, record)
         if view.keys is None or view.values is None:
             return evolve(record, held=()) if view.columns == 0 else record
         if view.form == "affine" and self.stamper.grid and not self.stamper.fits:
@@ -163,7 +168,13 @@ class Decoder:
 def of_row(read: ReadRecord, real: tuple[int, ...]) -> ReadRecord:
     """Keep of a row's read the queries that are real tokens of the row."""
     visible = read.visible and tuple(tuple(row[q] for q in real if q < len(row)) for row in read.visible)
-    return evolve(read, visible=visible, apart=read.apart and tuple(real.index(q) for q in read.apart if q in real))
+    answers = read.answers and tuple(read.answers[q] for q in real if q < len(read.answers))
+    return evolve(
+        read,
+        visible=visible,
+        answers=answers,
+        apart=read.apart and tuple(real.index(q) for q in read.apart if q in real),
+    )
 
 
 def of_padding(read: ReadRecord, padding: frozenset[int]) -> ReadRecord:

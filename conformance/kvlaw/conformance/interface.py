@@ -16,12 +16,30 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from attrs import frozen
 
 from kvlaw.conformance.decode import NonsenseError
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import DAMAGES, AppendName, Damage, Phase
 from kvlaw.spec.config import CODE_BITS, DTYPES, SERIAL_KINDS, Config, DType, Kind, LayerSpec, Policy
 from kvlaw.spec.observations import Bits, StateView, Unbounded
+
+
+@frozen
+class RecurrentStep:
+    """What a recurrent layer is handed for L positions, in the cache's own arrays.
+
+    ``inputs`` [B, L, C] are the convolution's; ``queries`` and ``keys`` [B, L, H, D], ``values`` [B, L, H, E] and
+    ``beta`` [B, L, H] the recurrence's, with ``decay`` [B, L, H] in float32.
+    """
+
+    inputs: Any
+    queries: Any
+    keys: Any
+    values: Any
+    decay: Any
+    beta: Any
+
 
 Tensors = list[tuple[Any, Any]]
 """Keys and values for each layer of a list."""
@@ -141,6 +159,12 @@ class Adapter:
     def show(self, cache: Any) -> StateView:
         """Show the state; leave out what cannot be shown."""
         return StateView()
+
+    # The state of a recurrent layer, of a cache or of a group.
+
+    def advance(self, cache: Any, step: RecurrentStep) -> Any:
+        """Run positions through the layer, and give their outputs ``[B, L, H, E]``."""
+        raise UnsupportedError
 
     # Rounds, of a cache or of a group.
 
@@ -283,4 +307,4 @@ class Adapter:
         return None
 
 
-__all__ = ["UNSHOWN", "Adapter", "NonsenseError", "Unshown", "UnsupportedError"]
+__all__ = ["UNSHOWN", "Adapter", "NonsenseError", "RecurrentStep", "Unshown", "UnsupportedError"]

@@ -11,12 +11,12 @@ from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
 from kvlaw.conformance.minimise import acted_on
 from kvlaw.conformance.questions import Questions, spoilt_from, stamper_of
-from kvlaw.conformance.rows import Origins, Rows
+from kvlaw.conformance.rows import Origins, Rows, is_group
 from kvlaw.conformance.showing import Arithmetic, Exchange, Showing
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.numerics.quantized_attention import KernelSet
-from kvlaw.reference.oracle import Group, Layers, Oracle, Profile, ReadModel, Seen
+from kvlaw.reference.oracle import Group, Layers, Oracle, Profile, ReadModel, RecurrentModel, Seen
 from kvlaw.spec.calls import (
     Append,
     Attend,
@@ -138,7 +138,7 @@ class Lockstep:
         spoilt = getattr(call, "malformed", None) is not None
         first = spoilt_from(self.tokens) if spoilt else self.tokens
         acted = self.oracle.world.get(call.on)
-        rows = max(1, len(acted.rows)) if isinstance(acted, Group) else 1
+        rows = max(1, len(acted.rows)) if isinstance(acted, Group | RecurrentModel) else 1
         tokens = tuple(range(first, first + max(call.appends, 0) * rows))
         asked = self.questions.ask(call, tokens, self.oracle.world)
         name = call.as_ if isinstance(call, OpenList | Merge | MakeCache) else call.on
@@ -189,7 +189,7 @@ class Lockstep:
         exercised = verdict.exercised | judged.exercised
         verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside), exercised=exercised)
         record = self._record(exchange, shown, before, thing, tuple(layers))
-        record = evolve(record, rows=judged.records, group=isinstance(thing, Group))
+        record = evolve(record, rows=judged.records, group=is_group(thing))
         if isinstance(call, Reuse):  # what it makes was not there before
             record = evolve(record, before=None, live_before=())
         if isinstance(call, Extract | HandBack):
@@ -265,6 +265,8 @@ def _mask_of(shown: Shown) -> MaskKind | None:
 def _live(thing: object) -> tuple[int, ...]:
     if isinstance(thing, Layers):
         return thing.models[0].row.tokens
+    if isinstance(thing, RecurrentModel) and not thing.is_rows:
+        return thing.rows[0]
     return thing.row.tokens if isinstance(thing, Model) else ()
 
 

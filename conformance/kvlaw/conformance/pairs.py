@@ -11,14 +11,25 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.reference.oracle import UnknownObjectError
-from kvlaw.spec.calls import Append, AppendDecode, AppendWindow, Call, FetchDense, LookAt, MakeMask, Reset, Trim
+from kvlaw.spec.calls import (
+    Advance,
+    Append,
+    AppendDecode,
+    AppendWindow,
+    Call,
+    FetchDense,
+    LookAt,
+    MakeMask,
+    Reset,
+    Trim,
+)
 from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.laws import Pair as How
 from kvlaw.spec.records import Run
 from kvlaw.spec.trace import Trace
 
-_TELLABLE = (Append, FetchDense, LookAt, MakeMask, Reset, Trim)
+_TELLABLE = (Advance, Append, FetchDense, LookAt, MakeMask, Reset, Trim)
 
 
 @frozen
@@ -42,11 +53,14 @@ def make_pair(how: How, trace: Trace, subject: Subject) -> Pair | None:
     """Play both runs; None if the trace has no second run of this kind."""
     if not _is_tellable(trace) or (how == "rechunked" and any(isinstance(c, Trim) and c.bypass for c in trace.calls)):
         return None
-    one = play_on(trace.config, [*map(Told, trace.calls), Told(AppendDecode())], subject)
+    if trace.config.is_recurrent and how != "rechunked":
+        return None
+    next_one: Call = Advance(length=1) if trace.config.is_recurrent else AppendDecode()
+    one = play_on(trace.config, [*map(Told, trace.calls), Told(next_one)], subject)
     if one.opened != "ok" or not all(step.ok for step in one.steps if step.call is not None and step.call.appends):
         return None
     last = one.steps[-1]
-    other = [*_retell(how, trace, last.live_before), Told(AppendDecode(), last.tokens[0])]
+    other = [*_retell(how, trace, last.live_before), Told(next_one, last.tokens[0])]
     return Pair(how, one, play_on(trace.config, other, subject))
 
 
@@ -81,12 +95,15 @@ def _retell(how: How, trace: Trace, live: tuple[int, ...]) -> list[Told]:
 
 
 def _rechunk(calls: tuple[Call, ...]) -> Iterable[Told]:
-    """Turn appends in a row into decodes, or into one window if they were decodes."""
+    """Turn appends in a row into decodes, or into one window if they were decodes; advances likewise."""
     for appends, group in groupby(calls, key=lambda call: call.appends > 0):
         run = list(group)
         count = sum(call.appends for call in run)
         if not appends:
             yield from map(Told, run)
+        elif isinstance(run[0], Advance):
+            single = all(call.appends == 1 for call in run)
+            yield from [Told(Advance(length=count))] if single else [Told(Advance(length=1))] * count
         elif all(isinstance(call, AppendDecode) for call in run):
             yield Told(AppendWindow(length=count))
         else:

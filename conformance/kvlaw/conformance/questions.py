@@ -14,7 +14,7 @@ from kvlaw.conformance.stamps import Stamper, spoil
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import Group, Layers
-from kvlaw.spec.calls import Append, Attend, Call, FetchDense, LookAt
+from kvlaw.spec.calls import Advance, Append, Attend, Call, FetchDense, LookAt
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Bits, Payload
 
@@ -26,7 +26,7 @@ _SPOILT_FROM = (1000, 9000)
 
 def stamper_of(config: Config) -> Stamper:
     """Give the stamp tables of a configuration, shared by all traces with the same shapes."""
-    key = evolve(config, kind="full", window=None, sinks=0, start=None, look="every", poison=False)
+    key = evolve(config, kind="full", window=None, sinks=0, start=None, conv=None, look="every", poison=False)
     if key not in _stampers:
         if len(_stampers) > _MOST_STAMPERS:
             _stampers.clear()
@@ -118,7 +118,7 @@ class Questions:
         queries = asked.queries if asked else np.zeros(0, np.uint16)
         if tokens:
             return self._stacked(tokens, queries, rows)
-        if isinstance(call, Append | FetchDense):
+        if isinstance(call, Advance | Append | FetchDense):
             one = self._stacked((1,) * rows, queries, rows)
             return one if call.malformed else spoil(one, "empty", decode_call=False)
         dtype, scale = self.stamper.config.dtype, self.stamper.scale

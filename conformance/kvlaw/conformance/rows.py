@@ -8,7 +8,7 @@ from kvlaw.conformance.compare import Divergence, compare
 from kvlaw.conformance.showing import Exchange, Showing
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
-from kvlaw.reference.oracle import Group
+from kvlaw.reference.oracle import Group, RecurrentModel
 from kvlaw.spec.calls import Call, Clone, Extract, Filter, HandBack, Merge
 from kvlaw.spec.observations import Observation
 from kvlaw.spec.records import CacheRecord, Record, Tokens
@@ -46,7 +46,7 @@ class Rows:
         """Tell, before a call is made, what the rows were that it will show, or the row that it takes."""
         if isinstance(call, Merge):
             return tuple(origin for name in call.sources for origin in self._of(name, world))
-        known = self._of(call.on, world) if isinstance(world.get(call.on), Group) else ()
+        known = self._of(call.on, world) if is_group(world.get(call.on)) else ()
         if isinstance(call, Filter):
             there = len(set(call.rows)) == len(call.rows) and all(0 <= b < len(known) for b in call.rows)
             return tuple(known[b] for b in call.rows) if there else known  # else it is refused, and the rows stay
@@ -58,6 +58,9 @@ class Rows:
         thing = world.get(name)
         if isinstance(thing, Model):
             return (Origin(self.states.get(name), thing.row.tokens),)
+        if isinstance(thing, RecurrentModel):
+            names = [row_name(name, b) for b in range(thing.count)] if thing.is_rows else [name]
+            return tuple(Origin(self.states.get(n), tokens) for n, tokens in zip(names, thing.rows, strict=True))
         if not isinstance(thing, Group):
             return ()
         return tuple(Origin(self.states.get(row_name(name, b)), row.row.tokens) for b, row in enumerate(thing.rows))
@@ -69,13 +72,15 @@ class Rows:
         if not expected and (takes or not shown):
             return Judged()
         models = thing.rows if isinstance(thing, Group) else ()
+        lives = thing.rows if isinstance(thing, RecurrentModel) else tuple(model.row.tokens for model in models)
         made = exchange.call.as_ if isinstance(exchange.call, Clone) else exchange.name
         whole = Judged()
         for number, observation in enumerate(shown):
             inner = expected[number] if number < len(expected) else None
             model = models[number] if number < len(models) else None
             origin = origins[number] if number < len(origins) else Origin(None, ())
-            whole = self._with(whole, self._row(exchange, number, observation, inner, model, origin, made))
+            live = lives[number] if number < len(lives) else ()
+            whole = self._with(whole, self._row(exchange, number, observation, inner, model, origin, made, live))
         return whole
 
     @staticmethod
@@ -95,6 +100,7 @@ class Rows:
         model: Model | None,
         origin: Origin,
         made: str,
+        live: Tokens,
     ) -> Judged:
         """Compare one row; one that is not expected is told, and what it shows is compared with nothing."""
         whole = exchange.observation
@@ -118,7 +124,7 @@ class Rows:
             before=origin.state,
             after=shown.after,
             live_before=origin.live,
-            live=model.row.tokens if model else (),
+            live=live,
             tokens=tokens if real is None else tuple(tokens[i] for i in real if i < len(tokens)),
             real=real,
             of_group=True,
@@ -136,9 +142,14 @@ def _tokens_of(exchange: Exchange, number: int) -> Tokens:
     return exchange.tokens[number * length : (number + 1) * length]
 
 
+def is_group(thing: object) -> bool:
+    """Say whether an object of the oracle's world is shown row by row."""
+    return isinstance(thing, Group) or (isinstance(thing, RecurrentModel) and thing.is_rows)
+
+
 def row_name(name: str, number: int) -> str:
     """Name a row among the states."""
     return f"{name}@{number}"
 
 
-__all__ = ["Judged", "Origin", "Origins", "Rows", "row_name"]
+__all__ = ["Judged", "Origin", "Origins", "Rows", "is_group", "row_name"]

@@ -107,6 +107,11 @@ class Views:
         """Copy the bits of an array."""
         return show(what, _array, self.adapter.bits, array)
 
+    def outputs(self, outputs: Any) -> ReadView:
+        """Show the outputs of an advance."""
+        show("the outputs", self.adapter.settle, [outputs])
+        return ReadView(outputs=self.tensor("the outputs", outputs))
+
     def columns(self, what: str, part: Any) -> Bits:
         """Show columns: tensors, or codes as words, scales and biases."""
         if not self.is_codes(part):

@@ -69,7 +69,7 @@ class _Arrays(TakesRounds):
         if not self.recorded:
             self._put[number] = array
 
-    @clause("inv:REC-9")
+    @clause("REC-6")
     def advance(self, n: int) -> None:
         """Take over what was put back for ``n`` positions, unless the step was recorded.
 
@@ -88,7 +88,7 @@ class _Arrays(TakesRounds):
 
     # -- what drafting asks of ours -----------------------------------------------------------------------------------
 
-    @clause("ROUND-2", "inv:REC-9")
+    @clause("ROUND-2", "REC-6")
     def roll_back(self, keep: Any) -> None:
         """Close the round and keep its first ``keep`` positions, of a group also one number per row.
 
@@ -99,12 +99,12 @@ class _Arrays(TakesRounds):
 
     # -- what servers ask ---------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-13")
+    @clause("REC-13")
     def is_trimmable(self) -> bool:
         """Say False."""
         return False
 
-    @clause("inv:REC-13", "ERR-5")
+    @clause("REC-13", "ERR-5")
     def trim(self, n: int) -> int:
         """Refuse.
 
@@ -157,7 +157,7 @@ class RecurrentDropIn(_Arrays):
         return
 
     @classmethod
-    @clause("inv:REC-12")
+    @clause("REC-9")
     def merge(cls, caches: Sequence[Any]) -> "RecurrentRowsDropIn":
         """Make a group of the rows of drop-ins, in their order; these stay as they are.
 
@@ -199,7 +199,7 @@ class RecurrentRowsDropIn(_Arrays):
         """Make a group of the rows of drop-ins, serial ones and groups, in their order; these stay as they are."""
         return RecurrentDropIn.merge(caches)
 
-    @clause("inv:REC-12")
+    @clause("REC-9")
     def extend(self, other: "RecurrentRowsDropIn") -> None:
         """Add the rows of another group behind these; the other group stays as it is.
 
@@ -208,7 +208,7 @@ class RecurrentRowsDropIn(_Arrays):
         """
         self.cache = RecurrentDropIn.merge([self, other]).cache
 
-    @clause("inv:REC-12")
+    @clause("REC-10")
     def extract(self, idx: int) -> RecurrentDropIn:
         """Give one row as a serial drop-in; the group stays as it is.
 
@@ -217,7 +217,7 @@ class RecurrentRowsDropIn(_Arrays):
         """
         return RecurrentDropIn(self.cache.extract(idx))
 
-    @clause("inv:REC-12")
+    @clause("REC-11")
     def filter(self, batch_indices: Sequence[int] | mx.array) -> None:
         """Keep these rows, in this order.
 
@@ -227,7 +227,7 @@ class RecurrentRowsDropIn(_Arrays):
         listed: Any = batch_indices.tolist() if isinstance(batch_indices, mx.array) else batch_indices
         self.cache.filter(tuple(listed))
 
-    @clause("inv:REC-4", "PAD-12")
+    @clause("REC-8", "PAD-12")
     def prepare(
         self,
         *,
@@ -242,7 +242,7 @@ class RecurrentRowsDropIn(_Arrays):
         """
         self.cache.prepare(left_padding, lengths, right_padding)
 
-    @clause("inv:REC-4", "PAD-7")
+    @clause("REC-8", "PAD-7")
     def finalize(self) -> None:
         """Forget where rows were to end."""
         self.cache.finalize()
@@ -252,7 +252,7 @@ class RecurrentRowsDropIn(_Arrays):
 
 
 @contextmanager
-@clause("inv:REC-9")
+@clause("REC-6")
 def recording(model: Any) -> Generator[None, None, None]:
     """Let the linear attention modules of an mlx-lm ``model`` hand their inputs to our caches while the context lasts.
 

@@ -67,12 +67,12 @@ class Recurrent(ABC):
             raise ConfigError(f"{self!r} as {other!r}", "the configuration must be the same", "ID-3")
         self._take(other)
 
-    @clause("inv:REC-13")
+    @clause("REC-13")
     def can_trim(self, n: int) -> bool:
         """Say False: no state is that of fewer positions."""
         return False
 
-    @clause("inv:REC-13", "ERR-5")
+    @clause("REC-13", "ERR-5")
     def trim(self, n: int, *, bypass: bool = False) -> int:
         """Refuse.
 
@@ -126,7 +126,7 @@ class RecurrentCache(Recurrent):
     # -- what it is and where it stands -------------------------------------------------------------------------------
 
     @property
-    @clause("inv:REC-1")
+    @clause("REC-17")
     def identity(self) -> str:
         """Return ``recurrent(conv=K)``."""
         return f"recurrent(conv={self.kernel})"
@@ -145,13 +145,13 @@ class RecurrentCache(Recurrent):
         return self._state.tail.shape[0] if self._state else 0
 
     @property
-    @clause("inv:REC-13")
+    @clause("REC-5")
     def bytes_per_token(self) -> int:
         """Return 0: positions take no room."""
         return 0
 
     @property
-    @clause("inv:REC-13")
+    @clause("REC-5")
     def nbytes(self) -> int:
         """Return the bytes of the state, which no position changes; 0 while empty."""
         return self._state.nbytes if self._state else 0
@@ -170,7 +170,7 @@ class RecurrentCache(Recurrent):
         """Hold a state that belongs to nobody else, outside a round."""
         self._state, self._offset, self._round = state, offset, None
 
-    @clause("inv:REC-1", "OWN-4")
+    @clause("REC-1", "OWN-4")
     def state(self) -> dict[str, mx.array | int]:
         """Return ``conv`` ``[B, K - 1, C]`` and ``matrix`` ``[B, H, E, D]``, none while empty, and the offset."""
         held = self._state
@@ -179,14 +179,14 @@ class RecurrentCache(Recurrent):
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-2")
+    @clause("REC-3")
     def window(self, inputs: mx.array) -> mx.array:
         """Return what the convolution of ``inputs`` ``[B, L, C]`` reads, ``[B, K - 1 + L, C]``, and change nothing."""
         if self._state is None:
             return mx.pad(inputs, [(0, 0), (self.kernel - 1, 0), (0, 0)])
         return convolved(self._state, inputs, None)
 
-    @clause("inv:REC-2")
+    @clause("REC-2", "REC-3")
     def advance(
         self,
         inputs: mx.array,
@@ -237,7 +237,7 @@ class RecurrentCache(Recurrent):
         self._open()
         self._round = None
 
-    @clause("inv:REC-9", "ROUND-2", "ROUND-7")
+    @clause("REC-6", "ROUND-2", "ROUND-7")
     def roll_back(self, keep: int) -> None:
         """Close the round and keep its first ``keep`` positions, as if the others had never been.
 

@@ -55,7 +55,7 @@ class Rows:
             raise RoundError(asked, "a round is open", "ROUND-9")
         self.refuse_padding(asked)
 
-    @clause("inv:REC-4")
+    @clause("REC-8")
     def spans(self, length: int) -> list[Span] | None:
         """Return of each row which of the next ``length`` columns count; None: all of all rows."""
         if not self.padded:
@@ -112,7 +112,7 @@ class RecurrentRows(Recurrent):
     # -- what it is and where it stands -------------------------------------------------------------------------------
 
     @property
-    @clause("inv:REC-1")
+    @clause("REC-17")
     def identity(self) -> str:
         """Return ``recurrent_rows(conv=K)``."""
         return f"recurrent_rows(conv={self.kernel})"
@@ -136,13 +136,13 @@ class RecurrentRows(Recurrent):
         return max(self.offsets, default=0)
 
     @property
-    @clause("inv:REC-13")
+    @clause("REC-5")
     def bytes_per_token(self) -> int:
         """Return 0: positions take no room."""
         return 0
 
     @property
-    @clause("inv:REC-13")
+    @clause("REC-5")
     def nbytes(self) -> int:
         """Return the bytes of the state of all rows; 0 while empty."""
         return self._rows.state.nbytes if self._rows.state else 0
@@ -161,7 +161,7 @@ class RecurrentRows(Recurrent):
         """Hold what belongs to nobody else."""
         self._rows = rows
 
-    @clause("inv:REC-1", "OWN-4")
+    @clause("REC-1", "OWN-4")
     def state(self) -> dict[str, Any]:
         """Return ``conv`` ``[B, K - 1, C]`` and ``matrix`` ``[B, H, E, D]``, none while empty, and the offsets."""
         held = self._rows.state
@@ -170,7 +170,7 @@ class RecurrentRows(Recurrent):
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-2", "inv:REC-4")
+    @clause("REC-3", "REC-8")
     def window(self, inputs: mx.array) -> mx.array:
         """Return what the convolution of ``inputs`` ``[B, L, C]`` reads, padding as zeros, and change nothing."""
         spans = self._rows.spans(inputs.shape[1])
@@ -181,13 +181,13 @@ class RecurrentRows(Recurrent):
             state = State(zeros, zeros)  # the matrix is not read
         return convolved(state, inputs, spans)
 
-    @clause("inv:REC-4")
+    @clause("REC-8")
     def padding(self, length: int) -> mx.array | None:
         """Return which of the next ``length`` columns count, bool ``[B, L]``; None: all of them."""
         spans = self._rows.spans(length)
         return counted(spans, length) if spans else None
 
-    @clause("inv:REC-2", "inv:REC-3", "inv:REC-4")
+    @clause("REC-2", "REC-3", "REC-4", "REC-8")
     def advance(
         self,
         inputs: mx.array,
@@ -219,7 +219,7 @@ class RecurrentRows(Recurrent):
 
     # -- padding ------------------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-4", "PAD-9", "PAD-12")
+    @clause("REC-8", "PAD-9", "PAD-12")
     def prepare(
         self,
         left: Sequence[int] | None = None,
@@ -249,7 +249,7 @@ class RecurrentRows(Recurrent):
         offsets = tuple(offset - pad for offset, pad in zip(rows.offsets or (0,) * count, pads, strict=True))
         self._rows = attrs.evolve(rows, offsets=offsets, ends=_ends(offsets, pads, given, behind))
 
-    @clause("inv:REC-4", "PAD-7")
+    @clause("REC-8", "PAD-7")
     def finalize(self) -> None:
         """Forget where rows were to end: what comes next counts in all of them."""
         self._rows = attrs.evolve(self._rows, ends=None)
@@ -280,7 +280,7 @@ class RecurrentRows(Recurrent):
         self._open()
         self._rows = attrs.evolve(self._rows, round=None)
 
-    @clause("inv:REC-9", "ROUND-2", "ROUND-7", "ROUND-13")
+    @clause("REC-6", "ROUND-2", "ROUND-7", "ROUND-13")
     def roll_back(self, keep: int | Sequence[int]) -> None:
         """Close the round and keep its first ``keep`` positions: one number for all rows, or one per row.
 
@@ -304,7 +304,7 @@ class RecurrentRows(Recurrent):
 
     # -- rows come and go ---------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-12")
+    @clause("REC-10")
     def extract(self, row: int) -> RecurrentCache:
         """Return a row as a serial cache of its own, with arrays of its own; an empty one if it has no position.
 
@@ -319,7 +319,7 @@ class RecurrentRows(Recurrent):
         made.hold(state.taken([number]) if state and offset else None, offset)
         return made
 
-    @clause("inv:REC-12")
+    @clause("REC-11")
     def filter(self, rows: Sequence[int]) -> None:
         """Keep ``rows``, in the order given.
 
@@ -349,7 +349,7 @@ class RecurrentRows(Recurrent):
         self._rows = Rows((0,) * self.rows)
 
 
-@clause("inv:REC-12", "ROWS-8")
+@clause("REC-9", "ROWS-8")
 def merge_recurrent(sources: Sequence[RecurrentCache | RecurrentRows]) -> RecurrentRows:
     """Return a new group of all rows of groups and serial caches, in order; the sources stay as they are.
 

@@ -115,7 +115,7 @@ def _fit_each_other(step: Step) -> bool:
     return lengths_agree and gates_agree and not empty and heads % groups == 0
 
 
-@clause("inv:REC-2", "inv:REC-4")
+@clause("REC-3", "REC-8")
 def convolved(state: State, inputs: mx.array, spans: Sequence[Span] | None) -> mx.array:
     """Return what the convolution of ``inputs`` ``[B, L, C]`` reads: the tail, then the inputs, padding as zeros."""
     if spans is not None:
@@ -123,7 +123,7 @@ def convolved(state: State, inputs: mx.array, spans: Sequence[Span] | None) -> m
     return mx.concatenate([state.tail, inputs], axis=1)
 
 
-@clause("inv:REC-2", "inv:REC-4")
+@clause("REC-2", "REC-3", "REC-8")
 def advanced(state: State, step: Step, spans: Sequence[Span] | None) -> tuple[mx.array, State]:
     """Return the outputs ``[B, L, H, E]`` of a step and the state after it; ``spans``: what counts of each row."""
     length, kept = step.length, state.tail.shape[1]
@@ -138,7 +138,7 @@ def advanced(state: State, step: Step, spans: Sequence[Span] | None) -> tuple[mx
     return outputs, State(tail, matrix)
 
 
-@clause("inv:REC-9")
+@clause("REC-6")
 def replayed(state: State, steps: Sequence[tuple[Step, State]], keeps: Sequence[int]) -> State:
     """Return the state of rows that had, of the positions of all ``steps``, only their first ``keeps``.
 

@@ -21,6 +21,10 @@ from kvlaw.reference.judge import Judge
 from kvlaw.reference.lists import Lists
 from kvlaw.reference.membership import is_lone, merged
 from kvlaw.reference.model import Model
+from kvlaw.reference.recurrent_judge import RecurrentJudge
+from kvlaw.reference.recurrent_model import RecurrentModel
+from kvlaw.reference.recurrent_model import merged as merged_rows
+from kvlaw.reference.recurrent_refusals import merge_refusal as recurrent_merge_refusal
 from kvlaw.reference.reuse import Reuses
 from kvlaw.reference.world import (
     HANDING,
@@ -62,10 +66,11 @@ class Oracle:
         """Make an oracle of one profile; ``open`` it before the first step."""
         self.profile: Profile = profile
         self.world: dict[str, WorldObject] = {}
-        self.acted: Model | Group | Layers | None = None
+        self.acted: Model | Group | Layers | RecurrentModel | None = None
         self.reuses = Reuses(Judge(Config("full"), profile).states)
         self.judge = Judge(Config("full"), profile)
         self.lists, self.groups = Lists(self.judge), GroupJudge(Config("full_rows"), profile)
+        self.recurrent = RecurrentJudge(Config("recurrent"), profile)
 
     @clause("POS-1", "ERR-6", "RING-14")
     def open(self, config: Config, seen: Seen | None = None) -> Expectation:
@@ -73,6 +78,9 @@ class Oracle:
         self.world, self.judge, self.acted = {}, Judge(config, self.profile), None
         self.reuses = Reuses(self.judge.states)
         self.lists, self.groups = Lists(self.judge), GroupJudge(config, self.profile)
+        self.recurrent = RecurrentJudge(config, self.profile)
+        if config.is_recurrent:
+            return self._open_recurrent(config, seen)
         if config.problem is None and config.is_rows:
             self.world["c0"] = self.acted = group = Group.empty(config.layer, config.row_count)
             return self.groups.states.after(group, Context())
@@ -92,6 +100,15 @@ class Oracle:
             return Expectation(("ok", "refused"), ("ROWS-7",))
         return Expectation(("refused", "ok") if accepted else ("refused",), cited, ends=True)
 
+    @clause("REC-1", "REC-15", "REC-17")
+    def _open_recurrent(self, config: Config, seen: Seen | None) -> Expectation:
+        if config.problem is None:
+            count = config.row_count if config.is_rows else 1
+            self.world["c0"] = self.acted = model = RecurrentModel.empty(config.layer, count)
+            return self.recurrent.shows(model, None)
+        accepted = self.profile == "core" and seen is not None and seen.outcome == "ok"
+        return Expectation(("refused", "ok") if accepted else ("refused",), ("REC-15", "ERR-6"), ends=True)
+
     def step(self, call: Call, tokens: tuple[int, ...], seen: Seen | None = None) -> Expectation:
         """Give what ``call`` must answer, and move the world on; ``acted`` is then what it acted on, as it is now."""
         self.acted = None
@@ -106,6 +123,8 @@ class Oracle:
         if isinstance(call, Drop) and not isinstance(target, Model):
             self.world.pop(call.on)
             return Expectation()
+        if isinstance(target, RecurrentModel):
+            return self._on_recurrent(target, call, tokens, seen or Seen())
         if not isinstance(target, Model | Group | Layers):
             return self._on_handed(target, call, seen or Seen())
         if isinstance(call, Reuse) and not isinstance(target, Group):
@@ -130,6 +149,31 @@ class Oracle:
         self._name(call, expectation, after)
         return expectation
 
+    def _on_recurrent(self, target: RecurrentModel, call: Call, tokens: tuple[int, ...], seen: Seen) -> Expectation:
+        """Act on a recurrent layer's cache or group, and name what was made."""
+        if isinstance(call, Extract):
+            expectation, made = self.recurrent.taken(target, call, seen)
+            self.world[call.on] = target.with_relatives()
+            if made is not None:
+                self.world[call.as_] = self.acted = made
+            return expectation
+        expectation, after = self.recurrent.call(target, call, tokens, seen)
+        self.world[call.on] = self.acted = after
+        if isinstance(call, Clone) and "ok" in expectation.outcomes:
+            self.world[call.as_] = after
+        return expectation
+
+    def _merged_rows(self, call: Merge, sources: tuple[RecurrentModel, ...], seen: Seen) -> Expectation:
+        made = None if recurrent_merge_refusal(sources) else merged_rows(sources)
+        expectation = self.recurrent.joined(sources, call, made, seen)
+        if made is not None:
+            for name in call.sources:
+                source = self.world[name]
+                if isinstance(source, RecurrentModel):
+                    self.world[name] = source.with_relatives()
+            self.world[call.as_] = self.acted = made
+        return expectation
+
     @clause("ROWS-3", "ROWS-7", "ROWS-8")
     def _made(self, call: Merge | MakeCache, seen: Seen) -> Expectation:
         """Make a cache, or a group of what there is."""
@@ -137,8 +181,15 @@ class Oracle:
             layer = call.layer or self.judge.config.layer.serial
             if layer.problem or layer.is_rows:
                 return Expectation(("refused",), ("ERR-6",), ends=True)
+            if layer.is_recurrent:
+                self.world[call.as_] = self.acted = empty = RecurrentModel.empty(layer)
+                return self.recurrent.shows(empty, None)
             self.world[call.as_] = self.acted = model = Model.empty(layer)
             return Expectation(expected=self.judge.states.after(model, None))
+        held = tuple(map(self.find, call.sources))
+        states = tuple(source for source in held if isinstance(source, RecurrentModel))
+        if states and len(states) == len(held):
+            return self._merged_rows(call, states, seen)
         sources = [self._source(name) for name in call.sources]
         cited = merge_refusal(sources, call, self.judge.config)
         accepted = self.profile == "core" and seen.outcome == "ok"
@@ -280,4 +331,15 @@ class Oracle:
         )
 
 
-__all__ = ["File", "Group", "Handed", "Layers", "Oracle", "Profile", "ReadModel", "Seen", "UnknownObjectError"]
+__all__ = [
+    "File",
+    "Group",
+    "Handed",
+    "Layers",
+    "Oracle",
+    "Profile",
+    "ReadModel",
+    "RecurrentModel",
+    "Seen",
+    "UnknownObjectError",
+]

@@ -85,7 +85,7 @@ class Recurrent:
         """Whether padding is pending or unused."""
         return self.ends is not None or any(self.pads)
 
-    @clause("inv:REC-1", "inv:REC-2")
+    @clause("REC-1", "REC-3")
     def tail(self, row: int) -> Bits:
         """Return the newest ``kernel`` - 1 inputs of a row [K - 1, C], zeros before its first position."""
         shapes = self._known()
@@ -94,7 +94,7 @@ class Recurrent:
         zeros = np.zeros((self.kernel - 1, shapes.channels), number)
         return np.concatenate([zeros, inputs])[len(inputs) :]
 
-    @clause("inv:REC-1")
+    @clause("REC-1")
     def matrix(self, row: int) -> Bits:
         """Return the state of a row [H, E, D], zeros before its first position."""
         matrices = self.rows[row].matrices
@@ -114,7 +114,7 @@ class Recurrent:
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-4")
+    @clause("REC-8")
     def counts(self, length: int) -> NDArray[np.bool_]:
         """Return which of the next ``length`` columns are positions, [B, L]."""
         counted = np.zeros((len(self.rows), length), np.bool_)
@@ -123,7 +123,7 @@ class Recurrent:
             counted[b, pad : pad + max(0, room)] = True
         return counted
 
-    @clause("inv:REC-2", "inv:REC-4")
+    @clause("REC-3", "REC-8")
     def window(self, inputs: Bits) -> Bits:
         """Return what the convolution of ``inputs`` [B, L, C] reads, [B, K - 1 + L, C], padding as zeros."""
         shown = np.where(self.counts(inputs.shape[1])[..., np.newaxis], inputs, inputs.dtype.type(0))
@@ -133,7 +133,7 @@ class Recurrent:
             tails = np.array([self.tail(b) for b in range(len(self.rows))]).reshape(tails.shape)
         return np.concatenate([tails, shown], axis=1)
 
-    @clause("inv:REC-2", "inv:REC-3", "inv:REC-4")
+    @clause("REC-2", "REC-3", "REC-4", "REC-8")
     def advance(self, inputs: Bits, projected: Inputs) -> Bits:
         """Give each row its positions among L columns and return the outputs [B, L, H, E], zeros in padding.
 
@@ -171,7 +171,7 @@ class Recurrent:
 
     # -- padding ------------------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-4")
+    @clause("REC-8")
     def prepare(self, left: Numbers | None, lengths: Numbers | None, right: Numbers | None) -> None:
         """Announce the padding of the columns that come next, one number per row in each list."""
         self.refuse_unrest("a preparation")
@@ -191,7 +191,7 @@ class Recurrent:
             held = (len(row.inputs) for row in self.rows)
             self.ends = [n + length - pad for n, length, pad in zip(held, lengths, pads, strict=True)]
 
-    @clause("inv:REC-4")
+    @clause("REC-8")
     def finalize(self) -> None:
         """Forget where rows were to end."""
         self.ends = None
@@ -218,7 +218,7 @@ class Recurrent:
         """Close the round and keep all of it."""
         self.roll_back([self.appended] * len(self.rows))
 
-    @clause("inv:REC-9", "ROUND-13")
+    @clause("REC-6", "ROUND-13")
     def roll_back(self, keeps: Numbers) -> None:
         """Close the round and keep the first ``keeps`` positions of each row."""
         if self.starts is None:
@@ -233,14 +233,14 @@ class Recurrent:
 
     # -- rows, copies -------------------------------------------------------------------------------------------------
 
-    @clause("inv:REC-12")
+    @clause("REC-10")
     def extract(self, row: int) -> "Recurrent":
         """Return a row alone; without a position it has no shapes."""
         self.refuse_unrest("an extraction")
         self._check([row])
         return Recurrent(self.kernel, [self.rows[row]], self.shapes if self.offsets[row] else None)
 
-    @clause("inv:REC-12")
+    @clause("REC-11")
     def filter(self, rows: Numbers) -> None:
         """Keep ``rows``, in the order given."""
         self._check(rows)
@@ -269,7 +269,7 @@ class Recurrent:
         self.shapes = self.ends = self.starts = self.fresh = None
 
 
-@clause("inv:REC-12")
+@clause("REC-9")
 def merge(sources: Sequence[Recurrent]) -> Recurrent:
     """Return the rows of all sources, in order; the sources stay as they are."""
     for source in sources:

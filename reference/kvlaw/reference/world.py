@@ -7,6 +7,7 @@ from attrs import frozen
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.group import Group
 from kvlaw.reference.model import Model
+from kvlaw.reference.recurrent_model import RecurrentModel
 from kvlaw.spec.calls import Damage
 from kvlaw.spec.observations import Observation
 
@@ -62,7 +63,7 @@ class File:
     loaded: bool = False
 
 
-WorldObject = Model | Group | Layers | ReadModel | Handed | File
+WorldObject = Model | Group | Layers | RecurrentModel | ReadModel | Handed | File
 HANDING: dict[str, tuple[str, ...]] = {"state": ("OWN-4",), "dense": ("OWN-5",), "mask": ("OWN-6",)}
 """The calls that hand out arrays, and the clause that keeps those arrays unchanged."""
 

@@ -143,6 +143,20 @@ class FetchDense(BaseCall):
 
 
 @frozen(kw_only=True)
+class Advance(BaseCall):
+    """Run ``length`` positions per row through a recurrent layer, and hand out their outputs (REC-2)."""
+
+    verb: ClassVar[str] = "advance"
+    length: int
+    malformed: Spoilt | None = field(default=None, validator=_spoilt)
+
+    @property
+    def appends(self) -> int:
+        """``length`` positions."""
+        return self.length
+
+
+@frozen(kw_only=True)
 class MakeMask(BaseCall):
     """Ask for the mask of the append that would come next, without appending (MASK-12)."""
 
@@ -404,6 +418,7 @@ Call: TypeAlias = (
     | CommitPrefill
     | EndPrefill
     | CompiledDecode
+    | Advance
 )
 CALLS: dict[str, type[Call]] = {
     kind.verb: kind
@@ -440,6 +455,7 @@ CALLS: dict[str, type[Call]] = {
         CommitPrefill,
         EndPrefill,
         CompiledDecode,
+        Advance,
     )
 }
 """Verb (the ``call`` field in JSON, the first word in text) to its class."""

@@ -3,12 +3,14 @@
     refused | ok | 2 (the answer) | sees t6..t13 | order t9,t2..t8 | fetches t9,t2..t8 | holds t9,t2,_ | mask causal
     can_trim 0..3 | offset 13 | columns 8 | size 8 | nbytes 64 | write_index 1 | bytes_per_token 64 | identity full
     storage dense | form affine (of what a read fetched) | floor 5 | max_append 3 (or unbounded)
+    tail _,t1,t2 | slots t5,t1,t2,_,t4 | reads t1,t5 (of a recurrent layer: a token per output)
 
 Claims are joined by ``and``.  Tokens are written ``t4``, runs ``t4..t9``, a spare column ``_``, no token at all
 ``nothing``; the sets of several queries are parted by ``|``.  On a list of layers, ``layer 1 sees t3..t6`` speaks of
 one layer; without it a claim speaks of every layer, and ``can_trim`` and ``max_append`` of the list as a whole.
 On a group ``row 1 sees t3..t6`` speaks of one row; without it ``sees``, ``order``, ``fetches``, ``holds``, ``mask``,
-``form``, ``offset``, ``size`` and ``floor`` speak of every row, the others (and ``rows 2``, their number) of the group.
+``form``, ``offset``, ``size``, ``floor``, ``tail``, ``slots`` and ``reads`` speak of every row, the others (and ``rows
+2``, their number) of the group.
 """
 
 import re
@@ -27,9 +29,11 @@ MASKS = ("none", "causal", "array")
 WORDS = ("identity", "storage", "form", "round")
 OF_QUERIES = ("sees", "order")
 OF_COLUMNS = ("fetches", "holds")
+OF_STATES = ("tail", "slots")
+"""Claims about the state of a recurrent layer."""
 OF_CALLS = ("refused", "ok", "answer")
 """Claims about what becomes of a call; a list of layers is asked as one."""
-CLAIMS = (*OF_CALLS, *OF_QUERIES, *OF_COLUMNS, "mask", "can_trim", *WORDS, "max_append", *NUMBERS)
+CLAIMS = (*OF_CALLS, *OF_QUERIES, *OF_COLUMNS, *OF_STATES, "reads", "mask", "can_trim", *WORDS, "max_append", *NUMBERS)
 """The claims that may stand after ``->`` (an answer is written as the bare number)."""
 
 
@@ -38,8 +42,9 @@ class Claim:
     """One expectation of a hand-written trace.
 
     ``value`` is a number for ``answer`` and the numbers, a word for mask, identity and storage, a tuple of ids for
-    ``fetches`` and ``holds``, of counts for ``can_trim``, of one tuple of ids per query for ``sees`` and ``order``,
-    else None. ``layer`` is the layer of a list that it speaks of, ``row`` the row of a group, None for all.
+    ``fetches``, ``holds``, ``tail``, ``slots`` and ``reads``, of counts for ``can_trim``, of one tuple of ids per query
+    for ``sees`` and ``order``, else None. ``layer`` is the layer of a list that it speaks of, ``row`` the row of a
+    group, None for all.
     """
 
     what: str
@@ -120,7 +125,7 @@ def _word(text: str, claim: str) -> str:
 
 _READERS: dict[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(OF_QUERIES, _sets),
-    **dict.fromkeys(OF_COLUMNS, _tokens),
+    **dict.fromkeys((*OF_COLUMNS, *OF_STATES, "reads"), _tokens),
     "can_trim": _counts,
     "mask": _mask,
     **dict.fromkeys(WORDS, _word),
@@ -195,7 +200,7 @@ def _write_claim(claim: Claim) -> str:
             return str(claim.value)
         case what if what in OF_QUERIES:
             return f"{claim.what} {' | '.join(format_tokens(ids) for ids in claim.value)}"
-        case what if what in OF_COLUMNS:
+        case what if what in (*OF_COLUMNS, *OF_STATES, "reads"):
             return f"{what} {format_tokens(claim.value)}"
         case "can_trim":
             return f"can_trim {_runs(claim.value, '', 'none')}"

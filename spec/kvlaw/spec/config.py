@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from attrs import evolve, field, frozen, validators
 
 DType = Literal["bf16", "f16", "f32"]
-Kind = Literal["full", "ring", "full_rows", "ring_rows"]
+Kind = Literal["full", "ring", "full_rows", "ring_rows", "recurrent", "recurrent_rows"]
 Look = Literal["every", "last"]
 StampName = Literal["code", "random"]
 
@@ -19,7 +19,11 @@ SERIAL_KINDS: tuple[Kind, ...] = ("full", "ring")
 WINDOWED: tuple[Kind, ...] = ("ring", "ring_rows")
 """The kinds that keep a window."""
 ROW_KINDS: tuple[Kind, ...] = ("full_rows", "ring_rows")
-"""The kinds of a group: rows of their own that share one geometry."""
+"""The kinds of a group of keys and values: rows of their own that share one geometry."""
+RECURRENT_KINDS: tuple[Kind, ...] = ("recurrent", "recurrent_rows")
+"""The kinds that hold a state instead of keys and values: of one sequence, and of rows of their own."""
+CONV = 4
+"""How many positions the convolution of a recurrent layer reads at once, unless it says otherwise."""
 ITEM_SIZE: dict[str, int] = {"bf16": 2, "f16": 2, "f32": 4}
 CODE_BITS = (2, 3, 4, 5, 6, 8)
 GROUPS = (32, 64, 128)
@@ -33,6 +37,8 @@ Start = int | Literal["never"] | None
 class LayerSpec:
     """What one layer's cache is: its kind, for a ring its window and sinks (in positions), and its storage policy.
 
+    A recurrent layer has neither: ``conv`` is how many positions its convolution reads at once (4 if it does not say).
+
     Without ``bits`` it stays dense. With ``bits`` it holds affine codes (keys of ``bits``, values of ``value_bits`` or
     as many), in groups of ``group`` along the head dim: from the first append, or with ``start`` from the end of the
     append that brings the offset to ``start`` on (``bf16_first``; ``"never"`` stays dense).
@@ -45,11 +51,31 @@ class LayerSpec:
     value_bits: int | None = None
     group: int = 64
     start: Start = None
+    conv: int | None = None
 
     @property
     def problem(self) -> str | None:
         """Say why such a cache cannot be built, or None (RING-14, ERR-6, PREC-13)."""
-        return self.ring_problem or self.policy_problem
+        return self.conv_problem or self.ring_problem or self.policy_problem
+
+    @property
+    def conv_problem(self) -> str | None:
+        """Say why there cannot be such a convolution, or such a recurrent layer, or None (REC-12, ERR-6)."""
+        if not self.is_recurrent:
+            return None if self.conv is None else "only a recurrent layer has a convolution"
+        if self.window is not None or self.sinks or self.bits is not None:
+            return "a recurrent layer takes no window, no sinks and no bits"
+        return None if self.kernel >= 1 else f"a convolution reads at least 1 position, not {self.kernel}"
+
+    @property
+    def kernel(self) -> int:
+        """Positions that the convolution of a recurrent layer reads at once."""
+        return CONV if self.conv is None else self.conv
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Say whether it holds a state instead of keys and values."""
+        return self.kind in RECURRENT_KINDS
 
     @property
     def policy_problem(self) -> str | None:
@@ -68,7 +94,7 @@ class LayerSpec:
     @property
     def is_rows(self) -> bool:
         """Say whether it is a group of rows."""
-        return self.kind in ROW_KINDS
+        return self.kind in (*ROW_KINDS, "recurrent_rows")
 
     @property
     def grows(self) -> bool:
@@ -78,16 +104,19 @@ class LayerSpec:
     @property
     def serial(self) -> "LayerSpec":
         """The same layer as a cache of one sequence."""
-        return evolve(self, kind="full" if self.grows else "ring")
+        return evolve(self, kind="recurrent" if self.is_recurrent else "full" if self.grows else "ring")
 
     @property
     def grouped(self) -> "LayerSpec":
         """The same layer as a group of rows."""
-        return evolve(self, kind="full_rows" if self.grows else "ring_rows")
+        grouped: Kind = "recurrent_rows" if self.is_recurrent else "full_rows" if self.grows else "ring_rows"
+        return evolve(self, kind=grouped)
 
     @property
     def ring_problem(self) -> str | None:
         """Say why such a kind, window and sinks cannot be had, or None (ERR-6)."""
+        if self.is_recurrent:
+            return None
         if self.grows:
             return "a growing cache takes no window and no sinks" if self.window is not None or self.sinks else None
         if self.is_rows and self.sinks:
@@ -112,13 +141,15 @@ class LayerSpec:
         """Write the layer as the text form does: ``ring window=8 sinks=2 bits=4 start=5``."""
         parts: list[str] = [self.kind] + ([] if self.window is None else [f"window={self.window}"])
         parts += [f"sinks={self.sinks}"] if self.sinks else []
-        options = (("bits", self.bits), ("value_bits", self.value_bits), ("start", self.start))
+        options = (("bits", self.bits), ("value_bits", self.value_bits), ("start", self.start), ("conv", self.conv))
         parts += [f"{name}={value}" for name, value in options if value is not None]
         return " ".join([*parts, *([f"group={self.group}"] if self.group != 64 else [])])  # the default
 
     @property
     def identity(self) -> str:
         """The identity that a cache of this layer reports (ID-1)."""
+        if self.is_recurrent:
+            return f"{self.kind}(conv={self.kernel})"
         parts = [] if self.grows else [f"window={self.window}", f"sinks={self.sinks}"]
         if self.bits is not None:
             parts.append(f"bits={self.bits}")
@@ -160,13 +191,17 @@ class Config(LayerSpec):
     @property
     def problem(self) -> str | None:
         """Say why such an opening cannot be had, or None (RING-14, ERR-6, PREC-13)."""
-        return self.ring_problem or self.rows_problem or self.policy_problem
+        return self.conv_problem or self.ring_problem or self.rows_problem or self.policy_problem
 
     @property
     def rows_problem(self) -> str | None:
         """Say why so many rows or sequences cannot be had, or None (ERR-6)."""
-        if not self.is_rows:
-            return "only a group takes rows" if self.rows is not None else None
+        if not self.is_rows and self.rows is not None:
+            return "only a group takes rows"
+        if not self.is_rows and not self.is_recurrent:
+            return None
+        if self.is_recurrent and not self.is_rows:
+            return f"a recurrent cache is of one sequence: batch 1, not {self.batch}" if self.batch != 1 else None
         return f"a group has one sequence in a row: batch 1, not {self.batch}" if self.batch != 1 else None
 
     @property
@@ -177,7 +212,9 @@ class Config(LayerSpec):
     @property
     def layer(self) -> LayerSpec:
         """The layer part alone."""
-        return LayerSpec(self.kind, self.window, self.sinks, self.bits, self.value_bits, self.group, self.start)
+        return LayerSpec(
+            self.kind, self.window, self.sinks, self.bits, self.value_bits, self.group, self.start, self.conv
+        )
 
     @property
     def heads(self) -> int:

@@ -74,6 +74,7 @@ CAPABILITIES: dict[str, str] = {
     "reuse": "what it holds can be published, and lent to prompts that begin alike",
     "fingerprint": "its files say for which model they were saved, and are refused for another",
     "compiled": "it decodes by a compiled step",
+    "recurrent": "it holds the state of a recurrent layer: the tail of its convolution, and a matrix",
     "lists": "a list of layers can be trimmed, cloned and asked as one",
 }
 """Every capability, and what a subject that has it does."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvlaw.spec.config import Config
 from kvlaw.spec.records import CacheRecord, ReadRecord, Tokens, Unobserved, compared, same
+from kvlaw.spec.slots import answers_of, slots_of, tail_of
 
 
 def same_observed(one: Any, other: Any) -> bool:
@@ -94,5 +95,8 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "due": due,
     "in_round": in_round,
     "narrower": narrower,
+    "tail_of": tail_of,
+    "slots_of": slots_of,
+    "answers_of": answers_of,
 }
 """The helpers by the names that laws use."""

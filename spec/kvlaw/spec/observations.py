@@ -42,6 +42,7 @@ class ReadView:
 
     ``form`` says what the columns are: tensors (``dense``), or codes (``affine``, as ``join_codes`` lays them).
     ``alone`` is, of a known append, what each of those queries gives when it is asked by itself (READ-13).
+    ``outputs`` are those of an advance, ``[B, L, H, E]``; it fetches nothing.
     """
 
     keys: Bits | None = None
@@ -50,6 +51,7 @@ class ReadView:
     output: Bits | None = None
     form: Form = "dense"
     alone: Bits | None = None
+    outputs: Bits | None = None
 
 
 @frozen(eq=False)
@@ -61,6 +63,9 @@ class StateView:
     the planes hold (see ``ReadView``), ``floor`` is the reuse floor (0: none), ``max_append`` how many appended
     positions make the cache due: an append of that many changes the storage when it ends, of one fewer does not.
     ``round`` says whether a round is open.
+
+    A recurrent layer shows its ``tail`` ``[B, K - 1, C]`` in the dtype of the configuration and its ``matrix`` ``[B, H,
+    E, D]`` in float32, neither before its first position, instead of planes.
 
     A group shows how many ``rows`` it has, and what they share; each row's own state is in the row's observation.
     """
@@ -81,6 +86,8 @@ class StateView:
     max_append: int | Unbounded | None = None
     rows: int | None = None
     round: RoundWord | None = None
+    tail: Bits | None = None
+    matrix: Bits | None = None
 
 
 def join_codes(words: npt.NDArray[Any], scales: npt.NDArray[Any], biases: npt.NDArray[Any]) -> Bits:

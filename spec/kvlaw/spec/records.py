@@ -25,6 +25,7 @@ class ReadRecord:
     column; ``width`` the fetch width S; ``mask_shape`` the shape of an array mask; ``torn`` the columns whose key and
     value (or whose heads) belong to different tokens, as ``(row, column, what)``; ``output`` a digest of its bits;
     ``apart`` the queries of a known append whose bits are not those that they give when they are asked alone.
+    ``answers`` are, of an advance, the ids whose values its outputs are (row 0), -1 where it is no token's.
     """
 
     visible: tuple[tuple[Tokens, ...], ...] | None = None
@@ -36,11 +37,16 @@ class ReadRecord:
     output: str | None = None
     form: Form | None = None
     apart: tuple[int, ...] | None = None
+    answers: Tokens | None = None
 
 
 @frozen
 class CacheRecord:
-    """What a cache showed of its state: numbers as reported; ``held``, the ids of its columns in order (row 0)."""
+    """What a cache showed of its state: numbers as reported; ``held``, the ids of its columns in order (row 0).
+
+    ``tail`` lists, of a recurrent layer, the ids of its convolution's inputs, oldest first, ``slots`` those whose
+    values its matrix holds, by slot (``kvlaw.spec.slots``); 0 is nothing, -1 no token's.
+    """
 
     offset: int | None = None
     size: int | None = None
@@ -59,6 +65,8 @@ class CacheRecord:
     max_append: int | Unbounded | None = None
     rows: int | None = None
     round: str | None = None
+    tail: Tokens | None = None
+    slots: Tokens | None = None
 
 
 @frozen

@@ -29,7 +29,7 @@ from kvlaw.spec.trace import Trace, TraceError, load
 _SHORT = {"heads": "kv_heads", "Dv": "value_dim", "D": "head_dim"}
 _FLAGS = ("array", "unread", "bypass", "poison", "other")
 _FIRST = {
-    **dict.fromkeys(("window", "known", "dense", "mask"), "length"),
+    **dict.fromkeys(("window", "known", "dense", "mask", "advance"), "length"),
     **dict.fromkeys(("look", "attend", "drop", "load", "damage"), "on"),
     **dict.fromkeys(("extract", "hand_back"), "row"),
     **dict.fromkeys(("filter", "commit_prefill"), "rows"),
@@ -43,6 +43,7 @@ _PER_ROW = ("keep", "rows", "left", "lengths", "right")
 _READS = ("decode", "compiled", "window", "known", "attend")
 SHOWN_BY = {
     "answer": ("trim", "reuse"),
+    "reads": ("advance",),
     **dict.fromkeys(OF_QUERIES, _READS),
     "fetches": (*_READS, "dense"),
     "mask": (*_READS, "mask"),

@@ -1,8 +1,9 @@
 """What a planted fault is, and the register of them all.
 
-A fault is a subclass of the reference's ``Cache``, ``Read`` or ``RowGroup``, or of ``ReferenceAdapter``, that overrides
-the smallest thing.  The first line of its docstring is the fault in one sentence; ``@fault`` names the clause that it
-breaks, the profile in which that must be seen, and the shortest trace that shows it.  No MLX is needed.
+A fault is a subclass of the reference's ``Cache``, ``Read``, ``RowGroup`` or ``Recurrent``, of ``RecurrentLayer`` or of
+``ReferenceAdapter``, that overrides the smallest thing.  The first line of its docstring is the fault in one sentence;
+``@fault`` names the clause that it breaks, the profile in which that must be seen, and the shortest trace that shows
+it.  No MLX is needed.
 """
 
 from collections.abc import Callable
@@ -17,14 +18,19 @@ from kvlaw.conformance.corpus import Entry
 from kvlaw.conformance.faults.parts import Asked, GroupAdapter, WrongCache
 from kvlaw.conformance.subjects.errors import FaultError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+from kvlaw.conformance.subjects.oracle_recurrent import RecurrentLayer
 from kvlaw.reference.layout import Cache, Read
 from kvlaw.reference.layout_group import RowGroup
 from kvlaw.reference.oracle import Profile
+from kvlaw.reference.recurrent import Recurrent
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace
 
-Wrong = TypeVar("Wrong", bound=type[Cache] | type[Read] | type[RowGroup] | type[ReferenceAdapter])
+Wrong = TypeVar(
+    "Wrong",
+    bound=type[Cache] | type[Read] | type[RowGroup] | type[Recurrent] | type[RecurrentLayer] | type[ReferenceAdapter],
+)
 _MODULES = (
     *("positions", "ring", "sight", "masks", "reads", "trims", "owned", "lists", "refusals", "laws"),
     *("precision", "precision_after", "precision_codes", "precision_kept", "precision_known", "precision_reads"),
@@ -32,7 +38,7 @@ _MODULES = (
     *("group_precision", "group_boundary", "group_numbers"),
     *("rounds", "rounds_calls", "rounds_rows"),
     *("files", "reuse"),
-    "compiled",
+    *("compiled", "recurrent"),
 )
 _registered: dict[str, "Fault"] = {}
 
@@ -89,11 +95,15 @@ def fault(
 
 
 def _adapter(wrong: Any) -> type[ReferenceAdapter]:
-    """Make the adapter of a fault: of a read, of a cache, of a group, or the class itself."""
+    """Make the adapter of a fault: of a read, of a cache, of a group, of a recurrent layer, or the class itself."""
     if issubclass(wrong, ReferenceAdapter):
         return wrong
     if issubclass(wrong, RowGroup):
         return type(f"{wrong.__name__}Adapter", (GroupAdapter,), {"group_type": wrong})
+    if issubclass(wrong, Recurrent):
+        wrong = type(f"{wrong.__name__}Layer", (RecurrentLayer,), {"rows_type": wrong})
+    if issubclass(wrong, RecurrentLayer):
+        return type(f"{wrong.__name__}Adapter", (ReferenceAdapter,), {"recurrent_type": wrong})
     cache_type = _reading(wrong) if issubclass(wrong, Read) else wrong
     return type(f"{wrong.__name__}Adapter", (ReferenceAdapter,), {"cache_type": cache_type})
 

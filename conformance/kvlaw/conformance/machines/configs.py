@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 
 from kvlaw.conformance.machines.policies import fitting, with_policy
-from kvlaw.spec.config import CODE_BITS, DTYPES, ROW_KINDS, Config, DType, Kind, Policy
+from kvlaw.spec.config import CODE_BITS, DTYPES, RECURRENT_KINDS, ROW_KINDS, Config, DType, Kind, Policy
 
 WINDOWS = (1, 2, 3, 4, 5, 8)
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -40,6 +40,8 @@ def configs(
 
     ``policies``, ``dtypes`` and ``code_bits`` are those with which the target is checked.
     """
+    if kind in RECURRENT_KINDS:
+        return draw(_recurrent(kind, fixed, dtypes, odd=odd))
     rows = kind in ROW_KINDS
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES if rows else SHAPES)))
     config = evolve(config, rows=draw(st.sampled_from((None, 0, 1, 2, 3, 4)))) if rows else config
@@ -64,11 +66,30 @@ def configs(
     return evolve(config, **fixed)
 
 
+@st.composite
+def _recurrent(
+    draw: st.DrawFn, kind: Kind, fixed: Mapping[str, Any], dtypes: tuple[DType, ...], *, odd: bool
+) -> Config:
+    """Draw a configuration of a recurrent layer; its stamps are codes, whose sums are exact."""
+    rows = {"rows": draw(st.sampled_from((None, 0, 1, 2, 3, 4)))} if kind == "recurrent_rows" else {}
+    config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES)), **rows)
+    config = evolve(
+        config,
+        conv=draw(st.sampled_from((None, None, 1, 2, 3, 5))),
+        look="last" if draw(st.integers(0, 3)) == 0 else "every",
+        poison=draw(st.integers(0, 7)) == 0,
+    )
+    if odd and not fixed and draw(st.sampled_from((False,) * 11 + (True,))):
+        return evolve(config, **draw(st.sampled_from(_IMPOSSIBLE[kind])))
+    return evolve(config, **fixed)
+
+
 _IMPOSSIBLE: dict[Kind, tuple[dict[str, int], ...]] = {
     "full": ({"window": 4}, {"sinks": 1}),
     "ring": ({"window": 0}, {"window": -1}, {"sinks": -1}),
     "full_rows": ({"window": 4}, {"sinks": 1}),
     "ring_rows": ({"window": 0}, {"window": -1}, {"sinks": 1}),
+    **dict.fromkeys(RECURRENT_KINDS, ({"conv": 0}, {"conv": -1}, {"window": 4})),
 }
 """Configurations of which no cache can be built, beside as many sinks as the window (ERR-6)."""
 

@@ -110,7 +110,7 @@ class RowRules(LockstepMachine):
             if bracket and plan.done(at) and data.draw(st.booleans()):
                 self.do(CommitPrefill(rows=plan.done(at), on=name))
             if retire and len(plan.prompts) > 1 and "filter" in self.can and data.draw(st.integers(0, 2)) == 0:
-                rows = self.some_rows(data, len(plan.prompts), least=1)
+                rows = some_rows(data, len(plan.prompts), least=1)
                 self.do(Filter(rows=rows, on=name))
                 plan = plan.kept(rows)
         if any(plan.right) or data.draw(st.booleans()):
@@ -118,12 +118,12 @@ class RowRules(LockstepMachine):
         if bracket:
             self.do(EndPrefill(on=name))
 
-    @staticmethod
-    def some_rows(data: st.DataObject, count: int, *, least: int = 0) -> tuple[int, ...]:
-        """Draw some of so many rows: mostly in order, else in another."""
-        order = data.draw(st.permutations(range(count)))
-        rows = order[: data.draw(st.integers(min(least, count), count))]
-        return tuple(rows if data.draw(st.booleans()) else sorted(rows))
+
+def some_rows(data: st.DataObject, count: int, *, least: int = 0) -> tuple[int, ...]:
+    """Draw some of so many rows: mostly in order, else in another."""
+    order = data.draw(st.permutations(range(count)))
+    rows = order[: data.draw(st.integers(min(least, count), count))]
+    return tuple(rows if data.draw(st.booleans()) else sorted(rows))
 
 
 def prepare_of(data: st.DataObject, plan: Padded, name: str, *, left: bool) -> Prepare:

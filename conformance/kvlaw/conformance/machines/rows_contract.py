@@ -13,7 +13,7 @@ from hypothesis.stateful import precondition, rule
 from kvlaw.conformance.machines.calls import CallRules, lengths
 from kvlaw.conformance.machines.compiled_rules import CompiledRules
 from kvlaw.conformance.machines.round_rules import RoundRules
-from kvlaw.conformance.machines.row_rules import RowRules, prepare_of
+from kvlaw.conformance.machines.row_rules import RowRules, prepare_of, some_rows
 from kvlaw.reference import index_group
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import Group
@@ -191,7 +191,7 @@ class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
         """Keep any rows, in any order; in the layout profile seldom one twice, or one that is not there."""
         name = self.some_group(data)
         count = len(self.group(name).rows)
-        rows = self.some_rows(data, count, least=0 if self.layout else 1)
+        rows = some_rows(data, count, least=0 if self.layout else 1)
         if self.layout and "beyond" in self.used and data.draw(st.integers(0, 3)) == 0:
             rows = (*rows, data.draw(st.sampled_from((-1, 0, count))))
         if rows or self.layout:
@@ -288,7 +288,7 @@ class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
     def while_padding_pends(self, data: st.DataObject, what: str) -> None:
         """Do to a group whose padding is announced what may be done, or in the layout profile what may not."""
         name = self.some_group(data, [n for n in self.groups() if self.group(n).pends])
-        rows, made = self.some_rows(data, len(self.group(name).rows), least=1), self.fresh("c")
+        rows, made = some_rows(data, len(self.group(name).rows), least=1), self.fresh("c")
         length = data.draw(st.integers(1, 3))
         able: dict[str, tuple[str, Call]] = {
             "filter": ("filter", Filter(rows=rows, on=name)),
@@ -314,7 +314,7 @@ class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
         """Open the bracket, commit rows, or close it."""
         name = self.some_group(data)
         if what == "commit":
-            rows = self.some_rows(data, len(self.group(name).rows))
+            rows = some_rows(data, len(self.group(name).rows))
             if self.layout and "beyond" in self.used and data.draw(st.integers(0, 5)) == 0:
                 rows = (*rows, data.draw(st.sampled_from((-1, len(self.group(name).rows)))))
             self.do(CommitPrefill(rows=rows, on=name))
@@ -331,7 +331,7 @@ class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
         name = self.some_group(data, self.resting())
         start = self.config.start if isinstance(self.config.start, int) else 0
         left = max(1, min(40, start - min(row.offset for row in self.group(name).rows)))
-        rows = self.some_rows(data, len(self.group(name).rows))
+        rows = some_rows(data, len(self.group(name).rows))
         self.all_of(BeginPrefill(on=name), AppendWindow(length=left, on=name), AppendDecode(on=name))
         if first:
             self.all_of(CommitPrefill(rows=rows, on=name), AppendWindow(length=2, on=name))

@@ -13,7 +13,7 @@ from hypothesis.stateful import precondition, rule
 from kvlaw.conformance.machines.calls import lengths
 from kvlaw.conformance.machines.compiled_rules import GeneratesCompiled
 from kvlaw.conformance.machines.round_rules import DraftRules
-from kvlaw.conformance.machines.row_rules import Names, RowRules
+from kvlaw.conformance.machines.row_rules import Names, RowRules, some_rows
 from kvlaw.reference import index_group
 from kvlaw.reference.oracle import Group
 from kvlaw.spec.calls import (
@@ -196,7 +196,7 @@ class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
     @rule(data=data_)
     def retire(self, data: st.DataObject) -> None:
         """Keep some rows, perhaps in another order, and decode on."""
-        self.do(Filter(rows=self.some_rows(data, len(self.here.rows), least=1), on=self.batch))
+        self.do(Filter(rows=some_rows(data, len(self.here.rows), least=1), on=self.batch))
         self.do(AppendDecode(on=self.batch, **self.passing))
         self.fired("retire")
 

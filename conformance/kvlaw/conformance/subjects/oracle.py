@@ -8,8 +8,9 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import Adapter
-from kvlaw.conformance.interface import Tensors, UnsupportedError
+from kvlaw.conformance.interface import RecurrentStep, Tensors, UnsupportedError
 from kvlaw.conformance.subjects.oracle_files import FileFormat, StoredFile, layer_of, spoil
+from kvlaw.conformance.subjects.oracle_recurrent import RecurrentLayer
 from kvlaw.conformance.subjects.oracle_store import Store
 from kvlaw.reference import index_group
 from kvlaw.reference.layout import Cache, Planes, Read, Refusal
@@ -28,6 +29,11 @@ def _all_or_none(caches: list[Any], act: Callable[[Any], Any]) -> list[Any]:
         cache.state, cache.planes, cache.dtype = twin.state, twin.planes, twin.dtype
         cache.codec, cache.floor, cache.round = twin.codec, twin.floor, twin.round
     return answers
+
+
+def rows_of(cache: Any) -> Any:
+    """Give what carries out the calls that all kinds have: a recurrent layer's rows, else the cache itself."""
+    return cache.rows if isinstance(cache, RecurrentLayer) else cache
 
 
 def _shown_group(group: RowGroup) -> StateView:
@@ -78,13 +84,14 @@ class ReferenceAdapter(Adapter):
     kinds = KINDS
     cache_type: type[Cache] = Cache
     group_type: type[RowGroup] = RowGroup
+    recurrent_type: type[RecurrentLayer] = RecurrentLayer
     file_format: type[FileFormat] = FileFormat
     store_type: type[Store] = Store
     store: Store
 
     def build(self, layer: LayerSpec) -> Any:
         """Make a reference cache."""
-        return self.cache_type(layer)
+        return self.recurrent_type(layer) if layer.is_recurrent else self.cache_type(layer)
 
     def tensor(self, bits: Bits, dtype: str) -> Any:
         """Wrap a copy of the bits."""
@@ -110,6 +117,10 @@ class ReferenceAdapter(Adapter):
             return self.append(twin, keys, values, phase, window, array)
 
         return _all_or_none(caches, append)
+
+    def advance(self, cache: RecurrentLayer, step: RecurrentStep) -> Any:
+        """Run positions."""
+        return cache.advance(step)
 
     def fetched(self, read: Any) -> tuple[Any, Any] | None:
         """Give what the read attends; of a group's read, row by row (``fetched_rows``)."""
@@ -152,7 +163,7 @@ class ReferenceAdapter(Adapter):
 
     def trim(self, cache: Any, n: Any, bypass: bool) -> int | None:
         """Drop the newest positions."""
-        return cache.trim(n) if isinstance(cache, RowGroup) else cache.trim(n, bypass)
+        return cache.trim(n) if isinstance(cache, RowGroup | RecurrentLayer) else cache.trim(n, bypass)
 
     def trim_layers(self, caches: list[Any], n: Any) -> int | None:
         """Ask every layer first, then trim all."""
@@ -181,10 +192,12 @@ class ReferenceAdapter(Adapter):
 
     def reset(self, cache: Any) -> None:
         """Empty the cache."""
-        cache.reset()
+        rows_of(cache).reset()
 
     def show(self, cache: Any) -> StateView:
         """Show everything."""
+        if isinstance(cache, RecurrentLayer):
+            return cache.show()
         if isinstance(cache, RowGroup):
             return _shown_group(cache)
         flags = tuple(cache.can_trim(n) for n in range(cache.offset + 2))
@@ -210,11 +223,12 @@ class ReferenceAdapter(Adapter):
 
     def build_rows(self, layer: LayerSpec, rows: int) -> Any:
         """Make a group of empty rows."""
-        return self.group_type(layer, rows)
+        return self.recurrent_type(layer, rows) if layer.is_recurrent else self.group_type(layer, rows)
 
     def merge(self, sources: Sequence[Any]) -> Any:
         """Make a group of caches and groups."""
-        return merge(sources)
+        first = next((source for source in sources if isinstance(source, RecurrentLayer)), None)
+        return merge(sources) if first is None else first.merged(sources)
 
     def extract(self, group: Any, row: int) -> Any:
         """Make a cache of one row's raw storage."""
@@ -226,17 +240,17 @@ class ReferenceAdapter(Adapter):
 
     def filter(self, group: Any, rows: Sequence[int]) -> None:
         """Keep these rows."""
-        group.filter(rows)
+        rows_of(group).filter(rows)
 
     def prepare(
         self, group: Any, left: Sequence[int] | None, lengths: Sequence[int] | None, right: Sequence[int] | None
     ) -> None:
         """Announce padding."""
-        group.prepare(left, lengths, right)
+        rows_of(group).prepare(left, lengths, right)
 
     def finalize(self, group: Any) -> None:
         """Take the right padding off."""
-        group.finalize()
+        rows_of(group).finalize()
 
     def begin_prefill(self, group: Any) -> None:
         """Open the bracket."""
@@ -252,6 +266,8 @@ class ReferenceAdapter(Adapter):
 
     def show_rows(self, group: Any) -> list[StateView]:
         """Show everything of each row."""
+        if isinstance(group, RecurrentLayer):
+            return [group.show_row(b) for b in range(len(group.rows.rows))]
         return [_shown_row(group, b) for b in range(group.count)]
 
     # Files.
@@ -287,11 +303,11 @@ class ReferenceAdapter(Adapter):
 
     def begin_round(self, cache: Any) -> None:
         """Open a round."""
-        cache.begin_round()
+        rows_of(cache).begin_round()
 
     def commit_round(self, cache: Any) -> None:
         """Keep the round."""
-        cache.commit_round()
+        rows_of(cache).commit_round()
 
     def roll_back(self, cache: Any, keep: Sequence[int]) -> None:
         """Take back all but the first positions of the round."""

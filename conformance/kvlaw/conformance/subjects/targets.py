@@ -19,7 +19,7 @@ from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
-from kvlaw.spec.config import KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
+from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
 
 Options = Mapping[str, str]
@@ -105,6 +105,21 @@ def _mlx_lm_rows(name: str) -> Callable[[Options], Adapter]:
     return make
 
 
+def _mlx_impl_recurrent(kind: Kind) -> Callable[[Options], Adapter]:
+    def make(_options: Options) -> Adapter:
+        from kvlaw.conformance.subjects.mlx_impl_recurrent import MlxImplRecurrentAdapter
+
+        return MlxImplRecurrentAdapter(kind)
+
+    return make
+
+
+def _mlx_lm_arrays(options: Options) -> Adapter:
+    from kvlaw.conformance.subjects.mlx_lm_arrays import ArraysAdapter
+
+    return ArraysAdapter(clone=options.get("clone"))
+
+
 _PREFIXES: dict[Policy, str] = {"dense": "", "affine": "affine_", "bf16_first": "bf16_first_"}
 
 BUILTINS: dict[str, Builtin] = {
@@ -120,12 +135,14 @@ BUILTINS: dict[str, Builtin] = {
         for policy, prefix in _PREFIXES.items()
         for kind in ROW_KINDS
     },
+    **{f"mlx_impl.{kind}": Builtin((kind,), _mlx_impl_recurrent(kind), ("mlx",)) for kind in RECURRENT_KINDS},
     "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm"), steps=STEPS),
     "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
     "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
     "mlx_lm.BatchKVCache": Builtin(("full_rows",), _mlx_lm_rows("BatchKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.BatchRotatingKVCache": Builtin(("ring_rows",), _mlx_lm_rows("BatchRotatingKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.CacheList": Builtin(KINDS, _mlx_lm_rows("CacheList"), ("mlx", "mlx_lm")),
+    "mlx_lm.ArraysCache": Builtin(RECURRENT_KINDS, _mlx_lm_arrays, ("mlx", "mlx_lm")),
+    "mlx_lm.CacheList": Builtin((*SERIAL_KINDS, *ROW_KINDS), _mlx_lm_rows("CacheList"), ("mlx", "mlx_lm")),
     "mlx_lm.QuantizedKVCache": Builtin(("full",), _mlx_lm_codes("QuantizedKVCache"), ("mlx", "mlx_lm")),
     "mlx_lm.KVCache+convert": Builtin(("full",), _mlx_lm_codes("KVCache+convert"), ("mlx", "mlx_lm")),
     "mlx_lm.RotatingKVCache+convert": Builtin(("ring",), _mlx_lm_codes("RotatingKVCache+convert"), ("mlx", "mlx_lm")),

@@ -1,0 +1,306 @@
+"""The machine of recurrent layers: prefills, decodes, drafts, copies and rows that come and go, at any time.
+
+In the layout profile also what our design refuses is asked: tensors that do not fit, ends of rounds that are not open,
+rows that are not there, padding that cannot be.
+"""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from kvlaw.conformance.machines.base import LockstepMachine
+from kvlaw.conformance.machines.padding import padded
+from kvlaw.conformance.machines.row_rules import prepare_of, some_rows
+from kvlaw.reference.oracle import RecurrentModel
+from kvlaw.spec.calls import (
+    Advance,
+    BeginRound,
+    Call,
+    Clone,
+    CommitRound,
+    Drop,
+    Extract,
+    Filter,
+    Finalize,
+    LookAt,
+    MakeCache,
+    Merge,
+    Prepare,
+    Reset,
+    RollBack,
+    Spoilt,
+    Trim,
+)
+from kvlaw.spec.config import LayerSpec
+
+data_ = st.data()
+LENGTHS = (1, 1, 1, 2, 3, 4, 5, 9)
+MOST_ROWS = 5
+CROWD = 8
+
+
+class RecurrentContractMachine(LockstepMachine):
+    """Calls anything at any time."""
+
+    optional = ("round", "clone", "reset", "trim", "rows", "padding", "wrong", "crowd")
+
+    # Who is there.
+
+    def things(self, *, rows: bool | None = None) -> list[str]:
+        """List what advances; with ``rows`` groups alone, or caches alone."""
+        found = {n: x for n, x in self.run_.oracle.world.items() if isinstance(x, RecurrentModel)}
+        return [name for name, thing in found.items() if rows is None or thing.is_rows == rows]
+
+    def thing(self, name: str) -> RecurrentModel:
+        """Give what the oracle knows of an object."""
+        found = self.run_.oracle.world.get(name)
+        return found if isinstance(found, RecurrentModel) else RecurrentModel.empty(self.config.layer, 0)
+
+    def ready(self, *, rows: bool | None = None) -> list[str]:
+        """List what may advance by any design: it has rows."""
+        return [name for name in self.things(rows=rows) if self.thing(name).count]
+
+    def still(self, *, rows: bool | None = None) -> list[str]:
+        """List what may be taken apart or put together by any design: no round is open, no padding to come."""
+        return [n for n in self.ready(rows=rows) if not self.thing(n).in_round and not self.thing(n).pends]
+
+    def one_of(self, data: st.DataObject, names: list[str]) -> str:
+        """Draw one: mostly the first."""
+        return data.draw(st.sampled_from([names[0], *names]))
+
+    def fresh(self, letter: str) -> str:
+        """Give a name that nothing has."""
+        return f"{letter}{len(self.calls) + 1}"
+
+    @property
+    def roomy(self) -> bool:
+        """The world is still small."""
+        return not self.over and len(self.run_.oracle.world) < CROWD
+
+    def may(self, use: str, *capabilities: str) -> bool:
+        """This trace asks for a thing that the target can do; for rows only where a group was opened."""
+        fits = use not in ("rows", "padding") or self.config.is_rows
+        return not self.over and fits and use in self.used and self.can.issuperset(capabilities)
+
+    # Positions.
+
+    @precondition(lambda self: not self.over and bool(self.ready()))
+    @rule(data=data_, again=st.integers(1, 3))
+    def advance(self, data: st.DataObject, again: int) -> None:
+        """Run some positions, in one step or several."""
+        name = self.one_of(data, self.ready())
+        for _ in range(again):
+            self.do(Advance(length=data.draw(st.sampled_from(LENGTHS)), on=name))
+        self.fired("advance")
+
+    @precondition(lambda self: not self.over)
+    @rule(data=data_, drop=st.integers(0, 5))
+    def look(self, data: st.DataObject, drop: int) -> None:
+        """Look at an object again, or let it go."""
+        name = data.draw(st.sampled_from(list(self.run_.oracle.world)))
+        self.do(Drop(on=name) if drop == 0 and name != "c0" else LookAt(on=name))
+        self.fired("look")
+
+    @precondition(lambda self: self.may("reset", "reset"))
+    @rule(data=data_)
+    def reset(self, data: st.DataObject) -> None:
+        """Empty an object and go on."""
+        name = self.one_of(data, self.things())
+        self.do(Reset(on=name))
+        if self.thing(name).count:
+            self.do(Advance(length=data.draw(st.sampled_from(LENGTHS)), on=name))
+        self.fired("reset")
+
+    @precondition(lambda self: self.may("trim", "trim"))
+    @rule(data=data_)
+    def trim(self, data: st.DataObject) -> None:
+        """Ask for what no state can do."""
+        name = self.one_of(data, self.things())
+        counts = [0, 1, 2, max(self.thing(name).furthest, 0), *((-1, 1.5) if self.layout else ())]
+        self.do(Trim(n=data.draw(st.sampled_from(counts)), on=name))
+        self.fired("trim")
+
+    # Rounds.
+
+    @precondition(lambda self: self.may("round", "rounds") and bool(self.still()))
+    @rule(data=data_, pieces=st.lists(st.sampled_from(LENGTHS), min_size=1, max_size=3), copied=st.booleans())
+    def draft_and_verify(self, data: st.DataObject, pieces: list[int], copied: bool) -> None:
+        """Run drafts in a round, keep those that are accepted, and go on; now and then a copy ends it otherwise."""
+        name = self.one_of(data, self.still())
+        self.do(BeginRound(on=name))
+        for length in pieces:
+            self.do(Advance(length=length, on=name))
+        twin = self.fresh("t")
+        if copied and "clone" in self.can and self.roomy:
+            self.do(Clone(as_=twin, on=name))
+        self.end(data, name)
+        self.do(Advance(length=1, on=name))
+        if twin in self.run_.oracle.world:
+            self.end(data, twin)
+            self.do(Advance(length=1, on=twin))
+        self.fired("draft_and_verify")
+
+    @precondition(lambda self: self.may("round", "rounds") and bool(self.still()))
+    @rule(data=data_)
+    def begin(self, data: st.DataObject) -> None:
+        """Open a round, and leave it open for whatever comes next."""
+        self.do(BeginRound(on=self.one_of(data, self.still())))
+        self.fired("begin")
+
+    @precondition(lambda self: self.may("round", "rounds") and bool(self.open_ones()))
+    @rule(data=data_)
+    def close(self, data: st.DataObject) -> None:
+        """End an open round."""
+        self.end(data, self.one_of(data, self.open_ones()))
+        self.fired("close")
+
+    def open_ones(self) -> list[str]:
+        """List what has an open round."""
+        return [name for name in self.things() if self.thing(name).in_round]
+
+    def end(self, data: st.DataObject, name: str) -> None:
+        """End an open round: mostly take some of it back, of a group in each row as much as it likes."""
+        model = self.thing(name)
+        if self.over or not model.in_round:
+            return
+        told = model.is_rows and data.draw(st.booleans(), label="row by row")
+        keeps = tuple(data.draw(st.integers(0, model.appended)) for _ in range(model.count if told else 1))
+        self.do(CommitRound(on=name) if data.draw(st.integers(0, 4)) == 0 else RollBack(keep=keeps, on=name))
+
+    # Copies and rows.
+
+    @precondition(lambda self: self.may("clone", "clone") and self.roomy)
+    @rule(data=data_, first=st.booleans())
+    def clone(self, data: st.DataObject, first: bool) -> None:
+        """Copy an object, and go on with one of the two."""
+        name, made = self.one_of(data, self.things()), self.fresh("c")
+        self.do(Clone(as_=made, on=name))
+        one, other = (name, made) if first else (made, name)
+        if self.thing(one).count:
+            self.do(Advance(length=data.draw(st.sampled_from(LENGTHS)), on=one))
+            self.do(LookAt(on=other))
+        self.fired("clone")
+
+    @precondition(lambda self: self.may("rows", "merge") and self.roomy and bool(self.still()))
+    @rule(data=data_, new=st.booleans())
+    def join(self, data: st.DataObject, new: bool) -> None:
+        """Merge caches and groups, often with a new one, empty or not."""
+        made, came = self.fresh("g"), self.fresh("s")
+        if new and "rows" in self.can:
+            self.do(MakeCache(as_=came))
+            self.do(Advance(length=data.draw(st.sampled_from(LENGTHS)), on=came)) if data.draw(st.booleans()) else None
+        names = data.draw(st.lists(st.sampled_from(self.still() or ["c0"]), min_size=1, max_size=3))
+        if sum(self.thing(name).count for name in names) <= MOST_ROWS:
+            self.do(Merge(sources=tuple(names), as_=made))
+            if made in self.run_.oracle.world and data.draw(st.booleans()):
+                self.do(Advance(length=1, on=made))
+                self.do(LookAt(on=names[0]))
+        self.fired("join")
+
+    @precondition(lambda self: self.may("rows", "extract") and self.roomy and bool(self.still(rows=True)))
+    @rule(data=data_)
+    def leave(self, data: st.DataObject) -> None:
+        """Take a row out, and go on with both."""
+        name, made = self.one_of(data, self.still(rows=True)), self.fresh("e")
+        self.do(Extract(row=data.draw(st.integers(0, self.thing(name).count - 1)), as_=made, on=name))
+        if made in self.run_.oracle.world and data.draw(st.booleans()):
+            self.do(Advance(length=1, on=made))
+            self.do(Advance(length=1, on=name))
+            self.do(LookAt(on=made))
+        self.fired("leave")
+
+    @precondition(lambda self: self.may("rows", "filter") and bool(self.ready(rows=True)))
+    @rule(data=data_)
+    def filter(self, data: st.DataObject) -> None:
+        """Keep some rows, in any order; now and then while padding or a round is open."""
+        name = self.one_of(data, self.ready(rows=True))
+        rows = some_rows(data, self.thing(name).count, least=0 if self.layout else 1)
+        self.do(Filter(rows=rows, on=name))
+        if rows:
+            self.do(Advance(length=1, on=name))
+        self.fired("filter")
+
+    @precondition(lambda self: self.may("padding", "padding") and bool(self.still(rows=True)))
+    @rule(data=data_, whole=st.booleans())
+    def prefill(self, data: st.DataObject, whole: bool) -> None:
+        """Run prompts of different lengths as one block of columns, in chunks; now and then stop on the way."""
+        name = self.one_of(data, self.still(rows=True))
+        left = "left_padding" in self.can and not self.thing(name).holds
+        plan = data.draw(padded(self.thing(name).count, self.config.layer.kernel, left=left), label="padded")
+        self.do(prepare_of(data, plan, name, left=left))
+        for chunk in plan.chunks if whole else plan.chunks[:1]:
+            self.do(Advance(length=chunk, on=name))
+        if whole:
+            self.do(Finalize(on=name))
+        self.fired("prefill")
+
+    @precondition(lambda self: self.may("padding", "padding") and any(self.thing(n).pends for n in self.things()))
+    @rule(data=data_)
+    def finalize(self, data: st.DataObject) -> None:
+        """End a padded prefill, early or late."""
+        self.do(Finalize(on=self.one_of(data, [n for n in self.things() if self.thing(n).pends])))
+        self.fired("finalize")
+
+    # What our design refuses.
+
+    @precondition(lambda self: self.layout and not self.over and "wrong" in self.used and bool(self.ready()))
+    @rule(data=data_, how=st.sampled_from(get_args(Spoilt)))
+    def spoilt(self, data: st.DataObject, how: Spoilt) -> None:
+        """Run tensors that do not fit."""
+        name = self.one_of(data, self.ready())
+        if how in ("rank", "lengths", "empty") or self.thing(name).holds:
+            self.do(Advance(length=data.draw(st.integers(1, 2)), malformed=how, on=name))
+        self.fired("spoilt")
+
+    @precondition(lambda self: self.layout and not self.over and "wrong" in self.used)
+    @rule(data=data_)
+    def forbidden(self, data: st.DataObject) -> None:
+        """Ask for what is not there, or has to wait."""
+        name = self.one_of(data, self.things())
+        asks: list[Call] = [call for able, calls in self._forbidden(name).items() if able in self.can for call in calls]
+        if asks:
+            self.do(data.draw(st.sampled_from(asks)))
+            self.fired("forbidden")
+
+    def _forbidden(self, name: str) -> dict[str, list[Call]]:
+        """List by capability what cannot be done with an object as it is now."""
+        model = self.thing(name)
+        count, most, made = model.count, model.appended, self.fresh("f")
+        keeps = [(most + 1,), (-1,), (0,) * (count + 2)]
+        waits = model.in_round or model.pends
+        ends: Callable[..., list[Call]] = lambda *more: [RollBack(keep=k, on=name) for k in keeps] + list(more)  # noqa: E731
+        found: dict[str, list[Call]] = {
+            "rounds": ends(*([BeginRound(on=name)] if waits else [])) if model.in_round else ends(CommitRound(on=name)),
+            "merge": [Merge(sources=(name,), as_=made)] if waits and self.config.is_rows else [],
+        }
+        if not model.is_rows:
+            return found
+        ones, zeros = (1,) * count, (0,) * count
+        rows: Any = [-1, count]
+        found["extract"] = [Extract(row=b, as_=made, on=name) for b in (*rows, *([0] if waits and count else []))]
+        found["filter"] = [Filter(rows=(b,), on=name) for b in rows] + ([Filter(rows=(0, 0), on=name)] if count else [])
+        found["padding"] = [
+            Prepare(lengths=(*ones, 1), right=ones, on=name),
+            *([Prepare(right=ones, on=name), Prepare(lengths=zeros, right=(-1, *ones[1:]), on=name)] if count else []),
+            *([Prepare(lengths=ones, right=ones, on=name)] if waits and count else []),
+        ]
+        return found
+
+    @precondition(
+        lambda self: self.layout and self.config.is_rows and self.may("wrong", "rows", "merge") and self.roomy
+    )
+    @rule(data=data_)
+    def misfit(self, data: st.DataObject) -> None:
+        """Merge with a layer of another convolution, and append to a group without rows."""
+        name, made = self.one_of(data, self.things()), self.fresh("o")
+        if data.draw(st.booleans()):
+            self.do(MakeCache(layer=LayerSpec("recurrent", conv=self.config.kernel + 1), as_=made))
+            self.do(Merge(sources=(name, made), as_=self.fresh("g")))
+        elif not self.thing(name).count:
+            self.do(Advance(length=1, on=name))
+        self.fired("misfit")
+
+
+__all__ = ["RecurrentContractMachine"]
