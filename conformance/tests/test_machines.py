@@ -14,6 +14,7 @@ from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine, arguments, lengths
 from kvlaw.conformance.machines.padding import Padded, padded
 from kvlaw.conformance.machines.protocol import ProtocolMachine
+from kvlaw.conformance.machines.recurrent import RecurrentContractMachine
 from kvlaw.conformance.machines.rows_contract import RowsContractMachine
 from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
 from kvlaw.conformance.session import Session
@@ -21,12 +22,17 @@ from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.calls import CALLS
 from kvlaw.spec.clauses import load_clauses
-from kvlaw.spec.config import KINDS, Config, Kind
+from kvlaw.spec.config import KINDS, RECURRENT_KINDS, Config, Kind
 from kvlaw.spec.text_form import write
 from kvlaw.spec.trace import Trace
 
 ROW_MACHINES: tuple[type[LockstepMachine], ...] = (RowsProtocolMachine, RowsContractMachine)
-MACHINES: tuple[type[LockstepMachine], ...] = (ProtocolMachine, ContractMachine, *ROW_MACHINES)
+MACHINES: tuple[type[LockstepMachine], ...] = (
+    ProtocolMachine,
+    ContractMachine,
+    *ROW_MACHINES,
+    RecurrentContractMachine,
+)
 PROFILES: tuple[Profile, ...] = ("core", "layout")
 Played = dict[tuple[Kind, Profile], Session]
 IDLE = {"open", "rest"}
@@ -35,7 +41,8 @@ IDLE = {"open", "rest"}
 
 def rules_of(machine: type[LockstepMachine]) -> set[str]:
     """List the rules of a machine by asking Hypothesis."""
-    kind: Kind = "full_rows" if machine in ROW_MACHINES else "full"
+    kinds: dict[type[LockstepMachine], Kind] = {RecurrentContractMachine: "recurrent_rows"}
+    kind = kinds.get(machine, "full_rows" if machine in ROW_MACHINES else "full")
     rules = bind(machine, session(kind, "layout"), kind, {})().rules
     return {rule.function.__name__ for rule in rules} - IDLE
 
@@ -104,6 +111,9 @@ def test_core_asks_nothing_that_only_our_design_refuses(played: Played):
         "ContractMachine.odd_argument",
         "RowsContractMachine.odd_argument",
         "RowsContractMachine.pad_wrongly",
+        "RecurrentContractMachine.spoilt",
+        "RecurrentContractMachine.forbidden",
+        "RecurrentContractMachine.misfit",
     }
     for (_, profile), one in played.items():
         if profile == "core":
@@ -144,7 +154,7 @@ def test_configurations_differ_in_every_field_that_matters():
         play(bind(Recorder, session("ring", "layout"), "ring", {}), 60, 2, len(Recorder.told))
     configs = [trace.config for trace in Recorder.told]
     for attribute in fields(Config):
-        if attribute.name not in ("kind", "seed", "rows"):
+        if attribute.name not in ("kind", "seed", "rows", "conv"):
             assert len({getattr(c, attribute.name) for c in configs}) > 1, attribute.name
     assert any(c.problem for c in configs)
 
@@ -184,14 +194,36 @@ class Lacks(ReferenceAdapter):
         return super().__getattribute__(name)
 
 
+class LacksAllButAState(Lacks):
+    """Can advance, and nothing else."""
+
+    capabilities = frozenset({"rows", "recurrent"})
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_cache_is_asked_nothing_that_it_lacks(number: int, kind: Kind):
-    machine = machines(kind, EFFORTS["ci"])[number][0]
-    one = session(kind, "core", Lacks)
-    play(bind(machine, one, kind, {}), 25, 10, 0)
-    assert (one.failures, dict(one.errors)) == ({}, {})
-    assert one.calls > 100
+def test_a_cache_is_asked_nothing_that_it_lacks(kind: Kind):
+    for machine, _, _ in machines(kind, EFFORTS["ci"]):
+        one = session(kind, "core", LacksAllButAState if kind in RECURRENT_KINDS else Lacks)
+        play(bind(machine, one, kind, {}), 25, 10, 0)
+        assert (one.failures, dict(one.errors)) == ({}, {})
+        assert one.calls > 100
+
+
+def test_recurrent_layers_are_of_every_kernel_and_never_of_arbitrary_bits():
+    Recorder.told = []
+    play(bind(RecurrentRecorder, session("recurrent", "layout"), "recurrent", {}), 80, 1, 0)
+    configs = [trace.config for trace in Recorder.told]
+    assert {1, 2, 3, 4, 5} <= {config.kernel for config in configs}
+    assert {config.stamp for config in configs} == {"code"}  # sums of slots are exact for these alone
+    assert any(config.problem for config in configs)
+
+
+class RecurrentRecorder(RecurrentContractMachine):
+    """Keeps every trace of recurrent layers that it plays."""
+
+    def teardown(self) -> None:
+        Recorder.told.append(Trace(self.config, tuple(self.calls)))
+        super().teardown()
 
 
 def test_lengths_stand_around_the_window_and_the_allocation_step():

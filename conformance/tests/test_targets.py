@@ -53,7 +53,7 @@ def visible(step: Step) -> Any:
 def test_every_builtin_opens_and_serves_its_kinds() -> None:
     kinds = {target: target_kinds(target) for target in known_targets()}
     assert kinds == {
-        "builtin:oracle": ("full", "ring", "full_rows", "ring_rows"),
+        "builtin:oracle": ("full", "ring", "full_rows", "ring_rows", "recurrent", "recurrent_rows"),
         "builtin:mlx_impl.full": ("full",),
         "builtin:mlx_impl.ring": ("ring",),
         "builtin:mlx_impl.affine_full": ("full",),
@@ -66,6 +66,9 @@ def test_every_builtin_opens_and_serves_its_kinds() -> None:
         "builtin:mlx_impl.affine_ring_rows": ("ring_rows",),
         "builtin:mlx_impl.bf16_first_full_rows": ("full_rows",),
         "builtin:mlx_impl.bf16_first_ring_rows": ("ring_rows",),
+        "builtin:mlx_impl.recurrent": ("recurrent",),
+        "builtin:mlx_impl.recurrent_rows": ("recurrent_rows",),
+        "builtin:mlx_lm.ArraysCache": ("recurrent", "recurrent_rows"),
         "builtin:mlx_lm.KVCache": ("full",),
         "builtin:mlx_lm.RotatingKVCache": ("ring",),
         "builtin:mlx_lm.ConcatenateKVCache": ("full",),

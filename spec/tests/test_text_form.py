@@ -35,6 +35,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "order": st.lists(ids, min_size=1, max_size=3).map(tuple),
     "fetches": ids,
     "holds": ids,
+    **dict.fromkeys(("tail", "slots", "reads"), ids),
     "mask": st.sampled_from(MASKS),
     "can_trim": counts,
     "identity": st.sampled_from(["full", "ring(window=8,sinks=2)", "full(bits=4,group=64)"]),

@@ -29,6 +29,7 @@ policies: dict[str, st.SearchStrategy[Any]] = {
     "value_bits": bits,
     "group": st.sampled_from([*GROUPS, 48]),
     "start": st.none() | counts | st.just("never"),
+    "conv": optional_counts,
 }
 kinds = st.sampled_from(KINDS)
 layers = st.builds(LayerSpec, kinds, optional_counts, counts, **policies)
@@ -83,7 +84,11 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "damage": {"how": st.sampled_from(calls.DAMAGES)},
     "publish": {"space": names},
     "reuse": {"tokens": st.lists(st.integers(1, 300), max_size=6).map(tuple), "space": names, "as_": names},
-    "list": {"layers": st.lists(layers, min_size=1, max_size=3).map(tuple), "as_": names},
+    "advance": {"length": counts, "malformed": spoilt},
+    "list": {
+        "layers": st.lists(layers.filter(lambda layer: not layer.is_recurrent), min_size=1, max_size=3).map(tuple),
+        "as_": names,
+    },
 }
 any_call = st.one_of(*(st.builds(CALLS[verb], on=names, **given_) for verb, given_ in ARGUMENTS.items()))
 traces = st.builds(Trace, configs, st.lists(any_call, max_size=6).map(tuple))
@@ -223,7 +228,7 @@ FULL = '{"config": {"kind": "full"}, '
         ('{"config": {"kind": "ring", "poison": 1}}', "config.poison: 1 is not true or false"),
         ('{"config": {"kind": "full", "dtype": "f64"}}', "config.dtype: 'f64' is not one of bf16, f16, f32"),
         ('{"config": {"kind": "full", "batch": 0}}', "config: 'batch' must be >= 1: 0"),
-        ('{"config": {"kind": "ring", "win": 5}}', "config: unknown field win; known are batch, bits, dtype,"),
+        ('{"config": {"kind": "ring", "win": 5}}', "config: unknown field win; known are batch, bits, conv, dtype,"),
         (FULL + '"version": 2}', "the trace says version 2; this kvlaw reads version 1"),
         (FULL + '"version": true}', "version: true is not one of 1"),
         (FULL + '"cals": []}', "the trace: unknown field cals; known are calls, config,"),

@@ -6,7 +6,7 @@ from typing import Any, cast
 from attrs import astuple, frozen
 
 from kvlaw.conformance.interface import Adapter, NonsenseError, RecurrentStep, UnsupportedError
-from kvlaw.conformance.recurrent_stamps import recurrent_inputs
+from kvlaw.conformance.recurrent_stamps import recurrent_inputs, steady
 from kvlaw.conformance.stamps import spoil
 from kvlaw.spec.calls import (
     Advance,
@@ -140,9 +140,9 @@ class Giver:
     def step(self, payload: Payload, call: Advance) -> RecurrentStep:
         """Make what an advance hands over, spoilt where the call says so."""
         given = payload if call.malformed is None else spoil(payload, call.malformed, decode_call=False)
-        *parts, decay, beta = recurrent_inputs(given, payload.tokens)
-        made = [self.adapter.tensor(part, given.dtype) for part in parts]
-        return RecurrentStep(*made, self.adapter.tensor(decay, "f32"), self.adapter.tensor(beta, given.dtype))
+        parts = recurrent_inputs(given, payload.tokens)
+        made = {name: self.adapter.tensor(bits, given.dtype) for name, bits in parts.items()}
+        return RecurrentStep(**made, decay=self.adapter.tensor(steady(parts["values"]), "f32"))
 
     def spend_step(self, step: RecurrentStep) -> None:
         """Overwrite the caller's arrays of an advance, where the trace asks for it."""

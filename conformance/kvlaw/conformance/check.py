@@ -275,7 +275,7 @@ def _clause_result(
 def versions() -> dict[str, str]:
     """List the versions that a result depends on."""
     names = ("kvlaw", "mlx", "mlx-lm", "numpy", "hypothesis")
-    found = {"python": platform.python_version(), "spec": "1.3"}
+    found = {"python": platform.python_version(), "spec": "1.4"}
     for name in names:
         try:
             found[name] = importlib.metadata.version(name)

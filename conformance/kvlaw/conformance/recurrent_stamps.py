@@ -16,23 +16,37 @@ from kvlaw.spec.slots import SLOTS, asked_by, written_by
 FOREIGN = -1
 
 
-def recurrent_inputs(payload: Payload, tokens: Tokens) -> tuple[Bits, ...]:
-    """Make of keys and values what an advance hands over: inputs, queries, keys, values, decay, beta.
+def recurrent_inputs(payload: Payload, tokens: Tokens) -> dict[str, Bits]:
+    """Make of keys and values what an advance hands over, by name, all but the decay.
 
     The convolution's inputs ``[B, L, C]`` are the stamped keys of all heads side by side, the values the stamped ones;
-    keys and queries are one-hots of the slots that a token writes and asks; the decay is float32.  Spoilt
-    tensors give spoilt inputs.
+    keys and queries are one-hots of the slots that a token writes and asks, and beta is 1.  Spoilt tensors give spoilt
+    inputs.
     """
     dtype = cast("DType", payload.dtype)
     keys, values = _by_position(payload.keys), _by_position(payload.values)
     inputs = keys.reshape(*keys.shape[:-2], -1)
     shape = keys.shape[:-1]
-    ids = np.resize(np.array(tokens or (1,), np.int64), shape[:-1])
-    lanes = np.arange(keys.shape[-1])
-    asked, written = ((slots[..., np.newaxis] == lanes) for slots in (asked_by(ids), written_by(ids)))
-    hots = [np.repeat(np.expand_dims(hot, -2), shape[-1], -2).astype(np.float32) for hot in (asked, written)]
-    ones = np.ones(values.shape[:-1], np.float32)
-    return (inputs, *(encode(hot, dtype) for hot in hots), values, encode(ones, "f32"), encode(ones, dtype))
+    asked, written = (_one_hots([slot(t) for t in tokens or (1,)], (*shape, keys.shape[-1])) for slot in _SLOTS)
+    beta = encode(np.ones(values.shape[:-1], np.float32), dtype)
+    hots = {"queries": encode(asked, dtype), "keys": encode(written, dtype)}
+    return {"inputs": inputs, **hots, "values": values, "beta": beta}
+
+
+def steady(values: Bits) -> Bits:
+    """Make the decay that forgets nothing ``[B, L, H]``, in float32, for values ``[B, L, H, E]``."""
+    return encode(np.ones(values.shape[:-1], np.float32), "f32")
+
+
+_SLOTS = (asked_by, written_by)
+
+
+def _one_hots(slots: list[int], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Give for each position ``[..., L, H, D]`` a one-hot of its slot, the same in all heads."""
+    hots = np.zeros(shape, np.float32)
+    laid = np.resize(np.array(slots, np.int64), shape[:-2])
+    np.put_along_axis(hots, np.broadcast_to(laid[..., np.newaxis, np.newaxis], (*shape[:-1], 1)), np.float32(1), -1)
+    return hots
 
 
 def _by_position(plane: Bits) -> Bits:

@@ -136,7 +136,7 @@ def block_shape(
 @lru_cache(maxsize=REMEMBERED)
 def per_row(numbers: tuple[int, ...]) -> mx.array:
     """Return one number per row, ``[B, 1, 1, 1]``; nobody but this package holds it."""
-    return mx.array(numbers, mx.int32).reshape(-1, 1, 1, 1)
+    return mx.expand_dims(mx.array(numbers, mx.int32), (1, 2, 3))
 
 
 def _shape_ahead(geometry: GroupGeometry) -> GroupDecodeShape | None:

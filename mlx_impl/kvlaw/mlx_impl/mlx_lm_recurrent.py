@@ -113,7 +113,7 @@ class _Arrays(TakesRounds):
             TrimError: otherwise.
         """
         count = as_count(n, "trim of", "ERR-5")
-        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
+        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "REC-13")
 
     @property
     def offset(self) -> int:

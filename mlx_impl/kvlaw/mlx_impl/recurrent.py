@@ -81,7 +81,7 @@ class Recurrent(ABC):
             TrimError: otherwise.
         """
         count = as_count(n, "trim of", "ERR-5")
-        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "TRIM-7")
+        raise TrimError(f"trim of {count}", "a recurrent state cannot be cut; a round can be taken back", "REC-13")
 
     @clause("OWN-2", "OWN-3")
     def clone(self) -> Self:

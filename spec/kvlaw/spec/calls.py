@@ -48,6 +48,11 @@ def _is_finite(_: object, attribute: "Attribute[float]", value: float) -> None:
         raise ValueError(f"{attribute.name!r} must be finite: {value}")
 
 
+def _hold_columns(_: object, _attribute: object, layers: tuple[LayerSpec, ...]) -> None:
+    if any(layer.is_recurrent for layer in layers):
+        raise ValueError("the layers of a list hold keys and values: none can be recurrent")
+
+
 @frozen(kw_only=True)
 class BaseCall:
     """What every call has: the object that it acts on."""
@@ -227,7 +232,9 @@ class OpenList(BaseCall):
     """Make a list of layers with the tensor shapes of the trace's configuration."""
 
     verb: ClassVar[str] = "list"
-    layers: tuple[LayerSpec, ...] = field(validator=validators.min_len(1), metadata={"schema": {"minItems": 1}})
+    layers: tuple[LayerSpec, ...] = field(
+        validator=[validators.min_len(1), _hold_columns], metadata={"schema": {"minItems": 1}}
+    )
     as_: str = field(validator=_is_name, metadata=_SCHEMA)
 
 

@@ -31,6 +31,7 @@ _MADE_BY = {
     "trim": "trim",
     "dense": "dense",
     "list": "lists",
+    "advance": "recurrent",
     "cache": "rows",
     "merge": "merge",
     "extract": "extract",
@@ -90,6 +91,7 @@ def needed(trace: Trace) -> frozenset[str]:
     layers = [layer for call in trace.calls if isinstance(call, OpenList) for layer in call.layers]
     layers += [call.layer for call in trace.calls if isinstance(call, MakeCache) and call.layer is not None]
     pinned |= {"rows"} if trace.config.is_rows else set[str]()
+    pinned |= {"recurrent"} if trace.config.is_recurrent else set[str]()
     for layer in (trace.config, *layers):
         pinned |= set[str]() if layer.policy == "dense" else {"policy", layer.policy}
         pinned |= {"value_bits"} if layer.bits_of_values != layer.bits else set[str]()

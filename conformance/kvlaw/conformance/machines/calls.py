@@ -20,6 +20,7 @@ from kvlaw.spec.calls import (
     FetchDense,
     LookAt,
     MakeMask,
+    Malformed,
     Reset,
     TakeState,
     Trim,
@@ -28,6 +29,7 @@ from kvlaw.spec.config import Start
 
 data_ = st.data()
 _SPOILT_ALWAYS = ("rank", "lengths", "empty")
+_SPOILT_QUERIES: tuple[Malformed, ...] = ("rank", "batch", "head_dim", "dtype")
 
 
 def lengths(window: int | None, offset: int, start: Start = None) -> list[int]:
@@ -261,9 +263,19 @@ class CallRules(LockstepMachine):
         """Ask an earlier read again."""
         names = [n for n, x in self.run_.oracle.world.items() if isinstance(x, ReadModel)]
         spoilt = "spoilt" in self.used and self.layout and data.draw(st.integers(0, 3)) == 0
-        how = data.draw(st.sampled_from(("rank", "batch", "head_dim", "dtype"))) if spoilt else None
+        how = data.draw(st.sampled_from(_SPOILT_QUERIES)) if spoilt else None
         self.do(Attend(on=data.draw(st.sampled_from(names)), malformed=how))
         self.fired("attend")
+
+    @precondition(lambda self: not self.over and "spoilt" in self.used and self.layout and self.roomy)
+    @rule(data=data_)
+    def read_and_ask_wrongly(self, data: st.DataObject) -> None:
+        """Keep a read, and ask it with queries that do not fit."""
+        name, kept = self.on(data), f"w{len(self.calls)}"
+        self.do(AppendWindow(length=data.draw(st.integers(1, 2)), on=name, as_=kept))
+        if "attend" in self.can and kept in self.run_.oracle.world:
+            self.do(Attend(on=kept, malformed=data.draw(st.sampled_from(_SPOILT_QUERIES))))
+            self.fired("read_and_ask_wrongly")
 
     @precondition(lambda self: not self.over and len(self.run_.oracle.world) > 1)
     @rule(data=data_, drop=st.integers(0, 5))

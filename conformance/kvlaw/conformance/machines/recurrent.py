@@ -4,8 +4,7 @@ In the layout profile also what our design refuses is asked: tensors that do not
 rows that are not there, padding that cannot be.
 """
 
-from collections.abc import Callable
-from typing import Any, get_args
+from typing import get_args
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -270,17 +269,19 @@ class RecurrentContractMachine(LockstepMachine):
         count, most, made = model.count, model.appended, self.fresh("f")
         keeps = [(most + 1,), (-1,), (0,) * (count + 2)]
         waits = model.in_round or model.pends
-        ends: Callable[..., list[Call]] = lambda *more: [RollBack(keep=k, on=name) for k in keeps] + list(more)  # noqa: E731
+        ends: list[Call] = [RollBack(keep=keep, on=name) for keep in keeps]
+        ends += [BeginRound(on=name)] if waits else []
+        ends += [] if model.in_round else [CommitRound(on=name)]
         found: dict[str, list[Call]] = {
-            "rounds": ends(*([BeginRound(on=name)] if waits else [])) if model.in_round else ends(CommitRound(on=name)),
+            "rounds": ends,
             "merge": [Merge(sources=(name,), as_=made)] if waits and self.config.is_rows else [],
         }
         if not model.is_rows:
             return found
         ones, zeros = (1,) * count, (0,) * count
-        rows: Any = [-1, count]
-        found["extract"] = [Extract(row=b, as_=made, on=name) for b in (*rows, *([0] if waits and count else []))]
-        found["filter"] = [Filter(rows=(b,), on=name) for b in rows] + ([Filter(rows=(0, 0), on=name)] if count else [])
+        gone = (-1, count, *((0,) if waits and count else ()))
+        found["extract"] = [Extract(row=b, as_=made, on=name) for b in gone]
+        found["filter"] = [Filter(rows=kept, on=name) for kept in ((-1,), (count,), *(((0, 0),) if count else ()))]
         found["padding"] = [
             Prepare(lengths=(*ones, 1), right=ones, on=name),
             *([Prepare(right=ones, on=name), Prepare(lengths=zeros, right=(-1, *ones[1:]), on=name)] if count else []),

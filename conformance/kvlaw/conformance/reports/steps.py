@@ -4,6 +4,7 @@ from attrs import evolve, frozen
 from rich.table import Table
 from rich.text import Text
 
+from kvlaw.conformance.checks_state import named_ids
 from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.lockstep import Step
 from kvlaw.reference.expectation import Expectation
@@ -49,7 +50,9 @@ def law_says(expectation: Expectation, query: int | None = None) -> str:
     """Tell what a call must answer."""
     words = [] if expectation.outcomes == ("ok",) else [" or ".join(expectation.outcomes)]
     if expectation.answer is not None:
-        words.append(f"drops {expectation.answer}")
+        words.append(f"answers {expectation.answer}")
+    if (answers := expectation.value("answers")) is not None:
+        words.append(f"reads {named_ids(answers)}")
     if expectation.sights:
         index = len(expectation.sights) - 1 if query is None else query
         sight = expectation.sights[index]
@@ -64,7 +67,7 @@ def law_says(expectation: Expectation, query: int | None = None) -> str:
 
 def _row_law(expectation: Expectation) -> str:
     """Tell what a row of a group must show: what it sees, or else where it stands."""
-    if expectation.sights:
+    if expectation.sights or expectation.value("answers"):
         return law_says(evolve(expectation, outcomes=("ok",)))
     offset = expectation.value("offset")
     return "" if offset is None else f"stands at {offset}"
@@ -73,6 +76,8 @@ def _row_law(expectation: Expectation) -> str:
 def _row_shows(record: Record) -> str:
     if record.read is not None and record.read.visible and record.read.visible[0]:
         return _sees(record.read, None)
+    if record.read is not None and record.read.answers is not None:
+        return f"reads {named_ids(record.read.answers)}"
     return "" if record.after is None or record.after.offset is None else f"stands at {record.after.offset}"
 
 
@@ -80,8 +85,9 @@ def target_shows(record: Record, step: Step | None = None, query: int | None = N
     """Tell what a target showed."""
     words = [] if record.outcome == "ok" else [record.outcome]
     if record.answer is not None:
-        words.append(f"drops {record.answer}")
+        words.append(f"answers {record.answer}")
     words += [_sees(record.read, query)] if record.read is not None else []
+    words += [f"reads {named_ids(record.read.answers)}"] if record.read and record.read.answers is not None else []
     for number, inner in enumerate(step.layers if step else ()):
         words.append(f"layer {number}: {target_shows(inner)}")
     words += [f"row {number} {told}" for number, inner in enumerate(record.rows) if (told := _row_shows(inner))]

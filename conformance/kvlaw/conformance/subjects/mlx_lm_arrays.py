@@ -82,7 +82,7 @@ class ArraysAdapter(ArrayAdapter):
         if self._clone == "deepcopy":
             return deepcopy(cache)
         inside = _inside(cache)
-        twin = type(inside).from_state(inside.state)
+        twin: Any = inside.from_state(inside.state)  # of the class
         return Rows(twin) if isinstance(cache, Rows) else twin
 
     # What is shown.
@@ -149,7 +149,9 @@ def _inside(cache: Any) -> Any:
 
 def _as_group(source: Any) -> Any:
     """Give a source of a merge as a group of its own."""
-    return deepcopy(source.cache) if isinstance(source, Rows) else type(source).merge([source])
+    if isinstance(source, Rows):
+        return deepcopy(source.cache)
+    return source.merge([source])  # of the class
 
 
 __all__ = ["ArraysAdapter", "arrays_cache"]

@@ -43,10 +43,9 @@ class RecurrentLayer:
 
     def advance(self, step: RecurrentStep) -> Bits:
         """Run positions."""
-        parts = [getattr(step, name) for name in ("queries", "keys", "values", "decay", "beta")]
-        if step.inputs.dtype != parts[0].dtype:
-            raise Refusal("tensors of several dtypes (ERR-3)")
-        return self.rows.advance(step.inputs.bits, Inputs(*(part.bits for part in parts), step.inputs.dtype))
+        queries, keys, values = step.queries.bits, step.keys.bits, step.values.bits
+        projected = Inputs(queries, keys, values, step.decay.bits, step.beta.bits, step.inputs.dtype)
+        return self.rows.advance(step.inputs.bits, projected)
 
     def roll_back(self, keep: Sequence[int]) -> None:
         """Take back all but the first positions of the round."""
