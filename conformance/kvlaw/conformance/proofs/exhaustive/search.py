@@ -17,11 +17,15 @@ Budget = Literal["ci", "deep"]
 
 @frozen
 class Space:
-    """Name the groups of one search: of rings with one window, or growing ones up to so many columns."""
+    """Name the groups of one search: of rings with one window, or growing ones up to so many columns.
+
+    drafts: the most columns of one round; None for as many as the longest block has, 0 for no rounds.
+    """
 
     window: int | None
     rows: int
     positions: int | None = None
+    drafts: int | None = None
 
     @property
     def name(self) -> str:
@@ -31,9 +35,9 @@ class Space:
 
     @property
     def alphabet(self) -> Alphabet:
-        """Give the calls: blocks and padded prompts of up to W + 2 positions."""
-        longest = self.positions if self.window is None else self.window + 2
-        return Alphabet(self.rows, longest or 0, self.positions)
+        """Give the calls: blocks, padded prompts and rounds of up to W + 2 positions."""
+        longest = (self.positions if self.window is None else self.window + 2) or 0
+        return Alphabet(self.rows, longest, self.positions, longest if self.drafts is None else self.drafts)
 
 
 @frozen
