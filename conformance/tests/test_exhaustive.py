@@ -142,6 +142,7 @@ def test_the_report_sums_up():
     assert [row[0] for row in rows] == ["1", "2"]
     states, transitions = (sum(int(row[at].replace(",", "")) for row in rows) for at in (1, 2))
     assert f"every history keeps the law: {states:,} states, {transitions:,} transitions" in text
+    assert reports.COVERED in " ".join(text.split())
 
 
 @pytest.mark.usefixtures("few")
@@ -153,6 +154,7 @@ def test_the_report_shows_what_is_wrong(monkeypatch: pytest.MonkeyPatch):
         text.split()
     )
     assert "not every history keeps the law" in text
+    assert "Every call from every state" not in text
 
 
 @pytest.mark.usefixtures("few")

@@ -84,7 +84,9 @@ def prove(jobs: int, exhaustive: bool, budget: Literal["ci", "deep"]) -> None:
 
     With --exhaustive: follow every call from every state that a group of one or two rows can be in, up to a shift of
     positions, until no call leads to a new one; what is stored, seen and extracted must be what history says. That
-    covers histories of any length. Exit code 1 says that some history is wrong, and a shortest one is shown.
+    covers histories of any length. Of a ring, blocks, padded prompts and rounds have up to W + 2 columns; a round takes
+    them in any number of appends, and each row then keeps any number of them. Exit code 1 says that some history is
+    wrong, and a shortest one is shown.
     """
     if exhaustive:
         from kvlaw.conformance.proofs.exhaustive.report import explore, print_exhaustive

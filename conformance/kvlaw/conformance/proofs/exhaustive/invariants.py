@@ -24,7 +24,9 @@ def _check_columns(state: Product) -> None:
     demand(not group.rotated or group.columns == window, f"turned with {group.columns} columns (I5)")
     demand(states.is_valid_group(group), f"no valid group: {group}")
     demand((group.ends is not None) == state.ends_pend, "ends pend, or not, against what was announced")
-    demand((group.starts is not None) == (state.drafted is not None), "a round is open, or not, against what was called")
+    demand(
+        (group.starts is not None) == (state.drafted is not None), "a round is open, or not, against what was called"
+    )
     drafted = (state.drafted or 0) if state.lines else 0
     demand(states.appended_in_round(group) == drafted, f"a round of {states.appended_in_round(group)}, not {drafted}")
     if window is None:

@@ -10,6 +10,13 @@ from rich.text import Text
 from kvlaw.conformance.proofs.exhaustive.parallel import search_all
 from kvlaw.conformance.proofs.exhaustive.search import SPACES, Budget, Coverage, Space
 
+COVERED = (
+    "Every call from every state, up to a shift of positions. Blocks, padded prompts and rounds of rings have up to "
+    "W + 2 columns, those of growing groups as many as fit. A round takes them in any number of appends, and ends by a "
+    "commit or a roll back to any number of them in each row."
+)
+"""What searches that have reached their fixpoint have looked at."""
+
 EXACT, WRONG, INTERRUPTED = 0, 1, 130
 
 
@@ -70,6 +77,8 @@ def print_exhaustive(console: Console, report: ExhaustiveReport) -> int:
     }
     words, style = said[report.exit_code]
     console.print(f"{words}: {total}", style=style)
+    if report.exit_code == EXACT:
+        console.print(COVERED)
     return report.exit_code
 
 
