@@ -1,8 +1,9 @@
-"""Every reachable state of a group of rows, whatever its history: the layout of `index_group` against `history`.
+"""Every reachable state of a small cache, whatever its history: the layout of `index` against `history`.
 
 * `product`: a state of the product of both: integers and columns of the layout, and what history says of each row.
 * `invariants`: what must hold in every state. `moves`: every call, what must hold at it, and the states it leads to.
 * `appends`, `rounds`: appends outside and inside a round, and how a round begins and ends.
+* `serial`, `serial_moves`: the same of serial caches, pinned positions and bypass trims included.
 * `search`: breadth-first to a fixpoint, and the spaces of each budget. `parallel`: several side by side.
 * `report`: `kvlaw prove --exhaustive`.
 

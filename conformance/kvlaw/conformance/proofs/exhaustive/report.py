@@ -59,8 +59,8 @@ def explore(budget: Budget, console: Console | None = None, jobs: int = 1) -> Ex
 def print_exhaustive(console: Console, report: ExhaustiveReport) -> int:
     """Print a line per space and each shortest history that is wrong, and give the exit code."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in ("groups", "states", "transitions", "s", "outcome"):
-        table.add_column(head, justify="left" if head in ("groups", "outcome") else "right")
+    for head in ("caches", "states", "transitions", "s", "outcome"):
+        table.add_column(head, justify="left" if head in ("caches", "outcome") else "right")
     for one in report.covered:
         table.add_row(one.space.name, f"{one.states:,}", f"{one.transitions:,}", f"{one.seconds:.1f}", _outcome(one))
     console.print(table)
