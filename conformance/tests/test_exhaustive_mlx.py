@@ -1,7 +1,7 @@
-"""The integers of the MLX groups take every step of the exhaustive search as the reference does, rounds included.
+"""The integers of the MLX caches take every step of the exhaustive search as the reference does, rounds included.
 
-The search goes through the reference; at each of its calls the geometry of the MLX groups that stands at the same place
-is asked as well. So what the search shows of the reference, in every state, holds of the geometry of the MLX groups.
+The search goes through the reference; at each of its calls the geometry of the MLX cache that stands at the same place
+is asked as well. So what the search shows of the reference, in every state, holds of the geometry of the MLX caches.
 """
 
 # A method that is replaced may be any function, so lambdas have no types.
@@ -9,24 +9,34 @@ is asked as well. So what the search shows of the reference, in every state, hol
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
 from attrs import evolve
 
 from kvlaw.conformance.proofs.exhaustive.search import Space, search
-from kvlaw.conformance.subjects.mlx_geometry import MIRRORED
+from kvlaw.conformance.subjects import mlx_geometry, mlx_serial_geometry
 from kvlaw.mlx_impl.geometry import FullGeometry, Plan, RingGeometry
 from kvlaw.mlx_impl.group_geometry import GroupCut, GroupGeometry, Roll
-from kvlaw.reference import index_group_masks, index_group_plans, index_group_state
+from kvlaw.reference import (
+    index_group_masks,
+    index_group_plans,
+    index_group_state,
+    index_masks,
+    index_plans,
+    index_rounds,
+)
 
 SMALL = (Space(1, 1), Space(2, 1), Space(3, 1), Space(1, 2), Space(None, 2, positions=3))
+SERIAL = (*(Space(window, 1, serial=True) for window in (1, 2, 3)), Space(None, 1, positions=4, serial=True))
 QUICK = (Space(1, 1), Space(2, 1), Space(None, 1, positions=3), Space(1, 2))
 
 
-@pytest.fixture
-def with_mlx(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Ask MLX at each call of the reference; count the calls at which it was asked."""
+def ask_mlx(
+    mirrored: dict[str, Callable[..., None]], modules: Sequence[ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> Counter[str]:
+    """Ask MLX at each call of a rule of the reference; count the calls at which it was asked."""
     asked = Counter[str]()
     asking = False
 
@@ -37,7 +47,7 @@ def with_mlx(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             if not asking:
                 asking = True
                 try:
-                    MIRRORED[name](first, found, *others)
+                    mirrored[name](first, found, *others)
                 finally:
                     asking = False
                 asked[name] += 1
@@ -45,11 +55,22 @@ def with_mlx(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return both
 
-    for module in (index_group_state, index_group_plans, index_group_masks):
-        for name in MIRRORED:
+    for module in modules:
+        for name in mirrored:
             if getattr(getattr(module, name, None), "__module__", None) == module.__name__:
                 monkeypatch.setattr(module, name, beside(name, getattr(module, name)))
     return asked
+
+
+@pytest.fixture
+def with_mlx(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    modules = (index_group_state, index_group_plans, index_group_masks)
+    return ask_mlx(mlx_geometry.MIRRORED, modules, monkeypatch)
+
+
+@pytest.fixture
+def with_serial_mlx(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    return ask_mlx(mlx_serial_geometry.MIRRORED, (index_plans, index_rounds, index_masks), monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +80,20 @@ def test_mlx_takes_every_step_of_the_reference(space: Space, with_mlx: Counter[s
     found = search(space)
     assert found.violation is None
     assert found.closed
-    assert set(with_mlx) == set(MIRRORED)
+    assert set(with_mlx) == set(mlx_geometry.MIRRORED)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [*SERIAL, pytest.param(Space(4, 1, serial=True), marks=pytest.mark.slow)],
+    ids=lambda space: space.name,
+)
+def test_serial_mlx_takes_every_step_of_the_reference(space: Space, with_serial_mlx: Counter[str]):
+    found = search(space)
+    assert found.violation is None
+    assert found.closed
+    missing = {"full_plan"} if space.window else {"plan_decode", "plan_block", "can_bypass", "plan_bypass"}
+    assert set(with_serial_mlx) == set(mlx_serial_geometry.MIRRORED) - missing
 
 
 # Planted changes of the MLX geometry, each named by what is wrong.
@@ -86,15 +120,18 @@ def rolled_by(change: Callable[[int], int]) -> Callable[..., GroupCut]:
     return planted
 
 
-def spared(change: Callable[[RingGeometry, int], int]) -> Callable[..., Plan]:
+def spared(
+    change: Callable[[RingGeometry, int], int], before: Callable[[RingGeometry], RingGeometry] = lambda ring: ring
+) -> Callable[..., Plan]:
     """Append a block, in a round, as one that is not in a round but evicts so many fewer columns."""
     right = RingGeometry.append_block
 
     def planted(self: RingGeometry, length: int, spared: int = 0) -> Plan:
         if self.start is None:
             return right(self, length, spared)
-        plan = right(self.at_start(None), length, change(self, spared))
-        return evolve(plan, then=cast("RingGeometry", plan.then).at_start(self.start))
+        plan = right(before(self.at_start(None)), length, change(self, spared))
+        then = evolve(cast("RingGeometry", plan.then), start=self.start, block=0, sinks=self.sinks)
+        return evolve(plan, then=then)
 
     return planted
 
@@ -106,7 +143,7 @@ def in_place(self: RingGeometry) -> Plan:
 
 IN_PLACE = RingGeometry.append_in_place
 OLDEST: Callable[[RingGeometry], int] = cast("Any", RingGeometry.decode_oldest).fget
-TAIL = RingGeometry.tail
+TAIL, TAKEN_BACK, CUT = RingGeometry.tail, RingGeometry.taken_back, RingGeometry.cut
 
 PLANTS: dict[str, tuple[type, str, Any]] = {
     "a roll back keeps one too many": (
@@ -164,5 +201,44 @@ def test_a_change_of_mlx_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(owner, name, planted)
     found = next((one.violation for one in map(search, QUICK) if one.violation is not None), None)
     assert found is not None
+    assert "MLX" in found.message
     assert "begin_round" in found.calls
+    assert len(found.calls) <= 6
+
+
+SERIAL_PLANTS: dict[str, tuple[type, str, Any]] = {
+    **{wrong: plant for wrong, plant in PLANTS.items() if plant[1] in ("append_in_place", "append_block", "tail")},
+    "a roll back leaves the columns": (
+        RingGeometry,
+        "taken_back",
+        lambda self, count: evolve(self, offset=self.offset - count, start=None),
+    ),
+    "a roll back takes one more": (
+        RingGeometry,
+        "taken_back",
+        lambda self, count: TAKEN_BACK(self, count + (count > 1)),
+    ),
+    "a round drops pinned positions": (
+        RingGeometry,
+        "append_block",
+        spared(lambda ring, more: ring.appended + 1, lambda ring: evolve(ring, sinks=0)),
+    ),
+    "a round may begin in a round": (RingGeometry, "begun", lambda self: self.at_start(self.offset)),
+    "a bypass trim is allowed in a round": (
+        RingGeometry,
+        "cut",
+        lambda self, count: CUT(self.at_start(None), count),
+    ),
+    "the mask of a decode in a round is turned": PLANTS["the mask of a decode in a round is turned"],
+}
+
+
+@pytest.mark.usefixtures("with_serial_mlx")
+@pytest.mark.parametrize("wrong", SERIAL_PLANTS)
+def test_a_change_of_serial_mlx_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch):
+    owner, name, planted = SERIAL_PLANTS[wrong]
+    monkeypatch.setattr(owner, name, planted)
+    found = next((one.violation for one in map(search, SERIAL) if one.violation is not None), None)
+    assert found is not None
+    assert "MLX" in found.message
     assert len(found.calls) <= 6
