@@ -77,7 +77,7 @@ def faults(mutants: bool) -> None:
     type=click.Choice(["ci", "deep"]),
     default="ci",
     show_default=True,
-    help="With --exhaustive: two rows with windows up to 3, in a minute, or up to 4, in some minutes.",
+    help="With --exhaustive: two rows with windows up to 3, in a minute or two, or up to 4, in some minutes.",
 )
 def prove(jobs: int, exhaustive: bool, budget: Literal["ci", "deep"]) -> None:
     """Prove the index arithmetic for all sizes with CrossHair, and refute every lemma's twin.

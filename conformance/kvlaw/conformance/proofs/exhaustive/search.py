@@ -52,8 +52,8 @@ class Space:
 
     @property
     def most_drafts(self) -> int:
-        """Give the most columns of a round."""
-        return self.longest if self.drafts is None else self.drafts
+        """Give the most columns of a round: no more than the longest block, by which positions are shifted."""
+        return self.longest if self.drafts is None else min(self.longest, self.drafts)
 
 
 @frozen
