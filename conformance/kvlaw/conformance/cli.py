@@ -71,20 +71,22 @@ def faults(mutants: bool) -> None:
 
 @cli.command()
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes side by side.")
-@click.option("--exhaustive", is_flag=True, help="Visit every state of small groups of rows instead of proving lemmas.")
+@click.option("--exhaustive", is_flag=True, help="Visit every state of small caches instead of proving lemmas.")
 @click.option(
     "--budget",
     type=click.Choice(["ci", "deep"]),
     default="ci",
     show_default=True,
-    help="With --exhaustive: two rows with windows up to 3, in a minute, or up to 4, in some minutes.",
+    help="With --exhaustive: two rows with windows up to 3, in a minute or two, or up to 4, in some minutes.",
 )
 def prove(jobs: int, exhaustive: bool, budget: Literal["ci", "deep"]) -> None:
     """Prove the index arithmetic for all sizes with CrossHair, and refute every lemma's twin.
 
-    With --exhaustive: follow every call from every state that a group of one or two rows can be in, up to a shift of
-    positions, until no call leads to a new one; what is stored, seen and extracted must be what history says. That
-    covers histories of any length. Exit code 1 says that some history is wrong, and a shortest one is shown.
+    With --exhaustive: follow every call from every state that a serial cache, or a group of one or two rows, can be in,
+    up to a shift of positions, until no call leads to a new one; what is stored, seen and extracted must be what
+    history says. That covers histories of any length. Of a ring, blocks, padded prompts and rounds have up to W + 2
+    columns; a round takes them in any number of appends, and each row then keeps any number of them. Exit code 1 says
+    that some history is wrong, and a shortest one is shown.
     """
     if exhaustive:
         from kvlaw.conformance.proofs.exhaustive.report import explore, print_exhaustive

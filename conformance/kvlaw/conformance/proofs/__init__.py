@@ -5,7 +5,7 @@
   `lemmas_window_masks`: masks and fetches. `lemmas_trims`, `lemmas_bypass`: trims. `lemmas_full`: growing caches.
   Each lemma is followed by its twin.
 * `rows`: a row of a group as lemmas speak of it. `lemmas_rows_...`: rows at rest, padding, appends and their masks.
-* `exhaustive`: no proof, but every state of small groups, for what has loops: plans of several rows, step by step.
+* `exhaustive`: no proof, but every state of small caches, for what has loops: plans of several rows, step by step.
 * `lemmas`: all of them, as `LEMMAS`.
 * `worker`, `runner`: CrossHair on one claim at a time, in processes of its own; `runner.run` gives the results.
 

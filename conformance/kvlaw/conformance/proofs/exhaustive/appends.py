@@ -23,7 +23,10 @@ def decode(state: Product, reader: Reader) -> Product:
 
 
 def block(state: Product, length: int, reader: Reader) -> Product:
-    """Append `length` positions per row behind the newest columns, less the right padding; raises ViolationError."""
+    """Append `length` positions per row behind the newest columns, less the right padding; raises ViolationError.
+
+    In an open round every append is one, a decode too.
+    """
     window = state.window
     plan = plans.plan_block(state.group, length)
     left = evolve(
@@ -38,7 +41,8 @@ def block(state: Product, length: int, reader: Reader) -> Product:
     if window is None:
         most = _of_growing(state, past + length)
     else:
-        most = (min(left.given, window) if state.ends_pend else past) + length
+        kept = past if state.drafted is None and not state.ends_pend else min(left.given, window + (state.drafted or 0))
+        most = kept + length
         laid = write_index == columns and not after.group.rotated
         demand(laid, f"write index {write_index} of {columns} columns after a block (I6)")
     demand(columns <= most, f"{columns} columns after a block, {most} are enough")
@@ -76,7 +80,7 @@ def _appended(state: Product, plan: RowsPlan, phase: Phase, length: int, reader:
             tuple(reals),
         )
     )
-    return Product(plan.after, lines, state.given + length)
+    return Product(plan.after, lines, state.given + length, None if state.drafted is None else state.drafted + length)
 
 
 def _check_plan(state: Product, plan: RowsPlan, length: int) -> None:

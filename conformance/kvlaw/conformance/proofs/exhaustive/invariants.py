@@ -24,6 +24,11 @@ def _check_columns(state: Product) -> None:
     demand(not group.rotated or group.columns == window, f"turned with {group.columns} columns (I5)")
     demand(states.is_valid_group(group), f"no valid group: {group}")
     demand((group.ends is not None) == state.ends_pend, "ends pend, or not, against what was announced")
+    demand(
+        (group.starts is not None) == (state.drafted is not None), "a round is open, or not, against what was called"
+    )
+    drafted = (state.drafted or 0) if state.lines else 0
+    demand(states.appended_in_round(group) == drafted, f"a round of {states.appended_in_round(group)}, not {drafted}")
     if window is None:
         demand(counting <= state.given, f"{counting} columns count, {state.given} were given (I4)")
         return
@@ -39,19 +44,25 @@ def _check_numbers(state: Product, b: int, line: Line) -> None:
     demand(states.valid(group, b) == offset, f"row {b} has valid offset {states.valid(group, b)}, not {offset}")
     demand(states.overrun(group, b) == line.over, f"row {b} overruns by {states.overrun(group, b)}, not {line.over}")
     demand(states.held(group, b) == len(line.newest(state.window)), f"row {b} holds {states.held(group, b)}")
+    if group.starts is not None and state.drafted is not None:
+        begun = line.row.offset - state.drafted
+        demand(group.starts[b] == begun, f"the round of row {b} began at {group.starts[b]}, not {begun}")
     if line.padding.until is not None:
         end = offset + line.padding.until
         demand(states.end_of(group, b) == end, f"row {b} ends at {states.end_of(group, b)}, not {end}")
 
 
 def _check_order(state: Product, b: int, line: Line) -> None:
-    """I1: before its overrun the last columns of a row are its newest positions; dead ones lie in front."""
+    """I1: before its overrun the last columns of a row are its newest positions; dead ones lie in front.
+
+    In a round these are the newest W from before it, and all of it.
+    """
     counting = states.active(state.group)
     order = states.order(state.group)
     demand(len(line.cells) == state.group.columns, f"row {b} has {len(line.cells)} of {state.group.columns} columns")
     demand(sorted(order) == list(range(counting)), f"temporal order {order} of {counting} columns")
     lie = tuple(line.cells[column] for column in order)[: counting - line.over]
-    newest = line.newest(state.window)
+    newest = line.newest(state.owed)
     demand(not newest or lie[-len(newest) :] == newest, f"row {b} holds {lie}, not {newest} last (I1)")
     pad = states.left_pad(state.group, b)
     demand(pad == max(0, counting - line.raw_offset), f"row {b} has {pad} dead columns in front")
@@ -80,5 +91,5 @@ def _check_calls(state: Product) -> None:
     decodes = bool(state.lines) and not state.pads
     demand(states.may_decode(group) == decodes, f"a decode is {'refused' if decodes else 'allowed'}")
     for count in range(-1, state.shortest + 2):
-        able = not state.pads and 0 <= count <= state.shortest and (window is None or state.given < window)
+        able = state.rests and 0 <= count <= state.shortest and (window is None or state.given < window)
         demand(plans.can_trim(group, count) == able, f"a trim of {count} is {'refused' if able else 'allowed'}")

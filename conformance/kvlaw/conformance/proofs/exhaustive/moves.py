@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from kvlaw.conformance.proofs.exhaustive.appends import block, decode
 from kvlaw.conformance.proofs.exhaustive.product import Line, Product, demand, empty, moved, serial
 from kvlaw.conformance.proofs.exhaustive.readings import Reader
+from kvlaw.conformance.proofs.exhaustive.rounds import begun, closings
 from kvlaw.reference import index_group_plans as plans
 from kvlaw.reference import index_group_state as states
 from kvlaw.reference.history import Padding
@@ -24,11 +25,13 @@ class Alphabet:
 
     rows: a group has at most as many. longest: positions of the longest block, and of the longest padded prompt.
     positions: of a growing group, the most columns that are looked at; None for a ring.
+    drafts: the most columns that are appended in one round, in any number of appends; 0 without rounds.
     """
 
     rows: int
     longest: int
     positions: int | None = None
+    drafts: int = 0
 
     def moves(self, state: Product, reader: Reader) -> Iterator[Move]:
         """Give every call; making a wrong one raises ViolationError."""
@@ -38,12 +41,19 @@ class Alphabet:
         if state.lines:
             yield from self._appends(state, reader)
         yield from self._paddings(state)
-        if not state.pads:
+        if state.drafted is not None:
+            yield from closings(state, state.drafted)
+        if state.rests:
             yield from _trims(state)
             yield from self._merges(state)
+            if self.drafts:
+                yield "begin_round", partial(begun, state)
 
     def _appends(self, state: Product, reader: Reader) -> Iterator[Move]:
         room = self.longest if self.positions is None else min(self.longest, self.positions - state.given + state.cut)
+        if state.drafted is not None:
+            yield from _drafts(state, min(room, self.drafts - state.drafted), reader)
+            return
         if not state.pads and room > 0:
             yield "decode", partial(decode, state, reader)
         for length in range(1, room + 1):
@@ -52,10 +62,10 @@ class Alphabet:
     def _paddings(self, state: Product) -> Iterator[Move]:
         for count in (len(state.lines),) if state.lines else range(1, self.rows + 1):
             before = state if state.lines else empty(state.window, count)
-            fits = state.given == 0 and not state.pads
+            fits = state.given == 0 and state.rests
             for left in product(range(self.longest), repeat=count) if fits else ((0,) * count, (1,) * count):
                 yield _preparation(state, before, left, None)
-                for lengths in product(range(self.longest + 1), repeat=count) if not state.pads else ():
+                for lengths in product(range(self.longest + 1), repeat=count) if state.rests else ():
                     yield _preparation(state, before, left, lengths)
 
     def _merges(self, state: Product) -> Iterator[Move]:
@@ -68,6 +78,12 @@ class Alphabet:
             yield "merge c", partial(_merged, window, own)
             yield from ((f"hand_back {row}", partial(_alone, state, row)) for row in rows)
             yield f"merge {' '.join(f'e{row}' for row in rows)}", partial(_merged_again, state)
+
+
+def _drafts(state: Product, room: int, reader: Reader) -> Iterator[Move]:
+    """Append in a round: a decode is the block of one position."""
+    for length in range(1, room + 1):
+        yield "decode" if length == 1 else f"window {length}", partial(block, state, length, reader)
 
 
 # Padding.
@@ -85,7 +101,7 @@ def _finalize(state: Product) -> Product:
     ]
     demand(state.ends_pend or plan.after == state.group, "finalize without ends changes the group")
     demand(plan.after.columns <= state.group.columns, "finalize adds columns")
-    return Product(plan.after, lines, state.given - state.cut)
+    return Product(plan.after, lines, state.given - state.cut, state.drafted)
 
 
 def _preparation(state: Product, before: Product, left: Sequence[int], lengths: Sequence[int] | None) -> Move:
@@ -98,7 +114,7 @@ def _prepared(state: Product, before: Product, left: Sequence[int], lengths: Seq
     right = None if lengths is None else (*(0 for _ in left[1:]), 1)
     problem = plans.prepare_problem(state.group, left, lengths, right)
     short = lengths is not None and any(length < pad for length, pad in zip(lengths, left, strict=True))
-    refused = state.pads or short or (any(left) and state.given > 0)
+    refused = not state.rests or short or (any(left) and state.given > 0)
     demand((problem is not None) == refused, "is allowed" if refused else f"is refused: {problem}")
     if refused:
         return None
@@ -160,12 +176,12 @@ def _filtered(state: Product, chosen: Sequence[int]) -> Product:
     lines = [evolve(line, cells=moved(line.cells, sources)) for line, sources in zip(kept, plan.sources, strict=True)]
     if not chosen:
         demand(plan.after.columns == 0, "a group without rows has columns")
-        return Product(plan.after)
+        return Product(plan.after, drafted=None if state.drafted is None else 0)
     common = 0
     if state.window is None and not state.pads:
         common = min(state.given - line.row.offset for line in kept)
     demand(plan.after.columns == state.group.columns - common, f"{plan.after.columns} columns after a filter")
-    return Product(plan.after, lines, state.given - common)
+    return Product(plan.after, lines, state.given - common, state.drafted)
 
 
 Part = tuple[Product, int]

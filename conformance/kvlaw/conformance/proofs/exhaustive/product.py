@@ -66,11 +66,13 @@ class Product:
     """Hold the integers of a group, a line for each row, and the columns that every row was given.
 
     given: columns appended to all rows less those taken from all of them; it is counted without the layout.
+    drafted: columns appended in the open round, the same number to every row; None if no round is open.
     """
 
     group: Group
     lines: tuple[Line, ...] = field(default=(), converter=tuple[Line, ...])
     given: int = 0
+    drafted: int | None = None
 
     @property
     def window(self) -> int | None:
@@ -86,6 +88,16 @@ class Product:
     def ends_pend(self) -> bool:
         """Tell whether right padding was announced and not finished."""
         return any(line.padding.until is not None for line in self.lines)
+
+    @property
+    def rests(self) -> bool:
+        """Tell that no padding is to come or to be taken off, and that no round is open."""
+        return not self.pads and self.drafted is None
+
+    @property
+    def owed(self) -> int | None:
+        """Count the newest positions of a row that must be there: W, and in a round all of the round beside them."""
+        return None if self.window is None else self.window + (self.drafted or 0)
 
     @property
     def cut(self) -> int:
@@ -121,8 +133,9 @@ def moved(cells: Sequence[int], sources: Sequence[int | None]) -> tuple[int, ...
 def shift_from(window: int) -> int:
     """Give the offset from which on only the newest positions of a row of a ring tell its states apart.
 
-    2W + 2 is the most columns that a ring has here (W + L of a block of L = W + 2 while ends are pending): no number
-    that a row is compared with is larger.
+    2W + 2 is the most columns that a ring has here (W + L of a block of L = W + 2 while ends are pending, W + K in a
+    round of K = W + 2): no number that a row is compared with is larger. In a round it is the offset at which the round
+    began that counts, for a roll back leads there.
     """
     return 2 * window + 2
 
@@ -133,21 +146,25 @@ SPARE = 8
 
 def normal_form(state: Product) -> Product:
     """Renumber the tokens of each row by position, shift positions down, and forget ids that no query may see."""
-    window, group = state.window, state.group
+    window, group, drafted = state.window, state.group, state.drafted or 0
     if window is None:
         columns = min(group.columns, group.write_index + SPARE)
         lines = [_forgotten(line, 0, 0, columns) for line in state.lines]
-        return Product(evolve(group, columns=columns), lines, state.given)
-    shifts = [max(0, line.row.offset - shift_from(window)) for line in state.lines]
+        return evolve(state, group=evolve(group, columns=columns), lines=lines)
+    shifts = [max(0, line.row.offset - drafted - shift_from(window)) for line in state.lines]
     lines = [
-        _forgotten(line, max(0, line.row.offset - window), shift, group.columns)
+        _forgotten(line, max(0, line.row.offset - drafted - window), shift, group.columns)
         for line, shift in zip(state.lines, shifts, strict=True)
     ]
     if any(shifts):
-        ends = None if group.ends is None else tuple(map(sub, group.ends, shifts))
-        group = evolve(group, offsets=tuple(map(sub, group.offsets, shifts)), ends=ends)
+        group = evolve(
+            group,
+            offsets=tuple(map(sub, group.offsets, shifts)),
+            ends=None if group.ends is None else tuple(map(sub, group.ends, shifts)),
+            starts=None if group.starts is None else tuple(map(sub, group.starts, shifts)),
+        )
     passed = max((line.over for line in lines), default=0)
-    return Product(group, lines, min(state.given, window + passed))
+    return Product(group, lines, min(state.given, window + drafted + passed), state.drafted)
 
 
 def _forgotten(line: Line, oldest: int, shift: int, columns: int) -> Line:

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from kvlaw.conformance.proofs.exhaustive.product import ViolationError, demand
 from kvlaw.reference import index_group_masks as masks
 from kvlaw.reference.history import sees
-from kvlaw.reference.index_group_state import Group
+from kvlaw.reference.index_group_state import Group, appended_in_round
 from kvlaw.reference.index_masks import MaskKind
 from kvlaw.reference.index_plans import Phase
 
@@ -57,7 +57,9 @@ class Reading:
         """Give all that a mask may depend on: of an end only the right padding that was passed."""
         group = self.before
         ends = group.offsets if group.ends is None else map(min, group.offsets, group.ends)
-        return (self.phase, self.length, group.columns, group.write_index, group.rotated, group.offsets, tuple(ends))
+        drafted = None if group.starts is None else appended_in_round(group)
+        place = (group.columns, group.write_index, group.rotated)
+        return (self.phase, self.length, place, group.offsets, tuple(ends), drafted)
 
 
 Masks = tuple[tuple[int | None, tuple[Entries, ...], MaskKind], ...]

@@ -10,6 +10,13 @@ from rich.text import Text
 from kvlaw.conformance.proofs.exhaustive.parallel import search_all
 from kvlaw.conformance.proofs.exhaustive.search import SPACES, Budget, Coverage, Space
 
+COVERED = (
+    "Every call from every state, up to a shift of positions. Blocks, padded prompts and rounds of rings have up to "
+    "W + 2 columns, those of growing groups as many as fit. A round takes them in any number of appends, and ends by a "
+    "commit or a roll back to any number of them in each row."
+)
+"""What searches that have reached their fixpoint have looked at."""
+
 EXACT, WRONG, INTERRUPTED = 0, 1, 130
 
 
@@ -52,8 +59,8 @@ def explore(budget: Budget, console: Console | None = None, jobs: int = 1) -> Ex
 def print_exhaustive(console: Console, report: ExhaustiveReport) -> int:
     """Print a line per space and each shortest history that is wrong, and give the exit code."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in ("groups", "states", "transitions", "s", "outcome"):
-        table.add_column(head, justify="left" if head in ("groups", "outcome") else "right")
+    for head in ("caches", "states", "transitions", "s", "outcome"):
+        table.add_column(head, justify="left" if head in ("caches", "outcome") else "right")
     for one in report.covered:
         table.add_row(one.space.name, f"{one.states:,}", f"{one.transitions:,}", f"{one.seconds:.1f}", _outcome(one))
     console.print(table)
@@ -70,6 +77,8 @@ def print_exhaustive(console: Console, report: ExhaustiveReport) -> int:
     }
     words, style = said[report.exit_code]
     console.print(f"{words}: {total}", style=style)
+    if report.exit_code == EXACT:
+        console.print(COVERED)
     return report.exit_code
 
 
