@@ -115,6 +115,8 @@ def test_a_list_with_a_recurrent_layer_takes_a_round_back_as_one(stamp: Any, ids
     advance(recurrent, 4, 5)
     with pytest.raises(RoundError, match="0 to 2"):  # the recurrent layer lacks a position: neither layer acts
         layers.roll_back(model, 3)
+    with pytest.raises(RoundError, match=r"stand at \[5, 6\]"):  # and what came of the failed step cannot be kept
+        layers.commit_round(model)
     assert (full.in_round, full.offset, recurrent.in_round, recurrent.offset) == (True, 6, True, 5)
     layers.roll_back(model, 1)
     assert (layers.offset(model), full.offset) == (4, 4)

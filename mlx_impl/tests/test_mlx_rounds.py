@@ -456,6 +456,32 @@ def test_a_round_of_layers_is_all_or_nothing(stamp: Any) -> None:
     assert [cache.offset for cache in found] == [4, 4, 5]
 
 
+def test_a_step_that_fails_halfway_can_only_be_rolled_back(stamp: Any) -> None:
+    found = [make("full"), make("ring", 2), make("full")]
+    layers.append_window(found, [stamp([1, 2, 3])] * 3)
+    layers.begin_round(found)
+    layers.append_window(found, [stamp([4, 5])] * 3)
+    for cache in found[:2]:  # a model moves its layers by itself, and fails before the last
+        cache.append_decode(*stamp([6]))
+    before = [shown_of(cache) for cache in found]
+    one = [stamp([7])] * 3
+    acts = {
+        "a commit": lambda: layers.commit_round(found),
+        "an append": lambda: layers.append_decode(found, one),
+        "0 to 2": lambda: layers.roll_back(found, 3),
+    }
+    for said, act in acts.items():
+        with pytest.raises(RoundError, match=said):
+            act()
+    assert [shown_of(cache) for cache in found] == before
+    layers.roll_back(found, 2)
+    assert [cache.offset for cache in found] == [5, 5, 5]
+    layers.append_decode(found, one)
+    other = [make("full"), make("full")]
+    other[0].append_decode(*stamp([1]))  # outside a round a caller may do as he likes
+    layers.append_decode(other, one[:2])
+
+
 def test_codes_are_made_once(stamp: Any) -> None:
     """A kept column has the very codes of its append, through any number of rounds."""
     world = World(4, 4)

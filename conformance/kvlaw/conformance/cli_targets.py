@@ -6,6 +6,7 @@ and the way out.
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,9 +66,12 @@ def check(**arguments: Any) -> None:
     TARGET is one of
       builtin:mlx_impl.full|ring                                   kvlaw's own caches
       builtin:mlx_impl.full_rows|ring_rows                         kvlaw's own groups of rows
+      builtin:mlx_impl.recurrent|recurrent_rows                    kvlaw's own state of recurrent layers
       builtin:mlx_lm.KVCache|RotatingKVCache|ConcatenateKVCache    mlx-lm's caches
       builtin:mlx_lm.BatchKVCache|BatchRotatingKVCache             mlx-lm's groups of rows
+      builtin:mlx_lm.ArraysCache                                   mlx-lm's state of recurrent layers
       builtin:oracle                                               the NumPy reference
+      builtin:mlx_impl, builtin:mlx_lm                             all of them, one after the other
       py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
       fault:NAME            a planted fault (kvlaw faults lists them)
 
@@ -91,17 +95,31 @@ def check(**arguments: Any) -> None:
     _check(**arguments, chosen=chosen_by(settings, mapping))
 
 
-def _check(
-    *,
-    target: str,
-    budget: Any,
-    profile: "Profile",
-    seed: int,
-    json_file: Path | None,
-    allow_incomplete: bool,
-    verbose: bool,
-    chosen: Chosen,
-) -> None:
+def _check(*, target: str, json_file: Path | None, allow_incomplete: bool, **how: Any) -> None:
+    from kvlaw.conformance.subjects.targets import members
+
+    names = members(target)
+    results = [_check_one(name, **how) for name in names]
+    if json_file is not None:
+        told = [result.to_json() for result in results]
+        _write_json(json_file, told if len(names) > 1 else told[0])
+    if len(names) > 1:
+        verdicts = Counter(result.verdict for result in results)
+        said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        console.print(f"{target}: {len(names)} targets, {said}", markup=False)
+    codes = {_code(result, allow_incomplete=allow_incomplete) for result in results}
+    sys.exit(next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes))
+
+
+def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
+    code = result.exit_code
+    return 0 if code == INCOMPLETE and allow_incomplete and result.whole else code
+
+
+def _check_one(
+    target: str, *, budget: Any, profile: "Profile", seed: int, verbose: bool, chosen: Chosen
+) -> "CheckResult":
+    """Check one target and show what came of it."""
     from kvlaw.conformance.check import Plan, probe
     from kvlaw.conformance.check import check as run
     from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
@@ -116,11 +134,8 @@ def _check(
     with _progress() as report:
         plan = Plan(opened.name, opened.kinds, profile, budget, seed, opened.fixed, modelled)
         result = run(plan, opened.subject, report)
-    if json_file is not None:
-        _write_json(json_file, result)
     _print(result, opened, verbose=verbose)
-    code = result.exit_code
-    sys.exit(0 if code == INCOMPLETE and allow_incomplete and result.whole else code)
+    return result
 
 
 @contextmanager
@@ -137,9 +152,9 @@ def _progress() -> Generator["Report"]:
         yield report
 
 
-def _write_json(path: Path, result: "CheckResult") -> None:
+def _write_json(path: Path, told: Any) -> None:
     try:
-        path.write_text(json.dumps(result.to_json(), indent=1) + "\n")
+        path.write_text(json.dumps(told, indent=1) + "\n")
     except OSError as error:
         errors.print(
             f"--json {path}: {error.strerror}; the result is shown, but not written", style="red", markup=False

@@ -1,7 +1,8 @@
 """Lists of caches, one per layer: a call checks every layer first, then acts on all or on none.
 
-The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.  A list
-may hold recurrent layers beside the others: they have all of a ``Layer`` but appends, which models make by themselves.
+The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.  A model
+that moves its layers by itself and fails halfway leaves those of an open round apart: then nothing but a roll back, to
+what every layer has, is carried out.  A list may hold recurrent layers beside the others: they have all of a ``Layer`` but appends, which models make by themselves.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import mlx.core as mx
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.compiled_append import append_compiled as append_one
 from kvlaw.mlx_impl.counts import as_count
-from kvlaw.mlx_impl.errors import ConfigError
+from kvlaw.mlx_impl.errors import ConfigError, RoundError
 from kvlaw.mlx_impl.reads import Read
 from kvlaw.spec.cite import clause
 
@@ -28,6 +29,11 @@ class Layer(Protocol):
     @property
     def nbytes(self) -> int:
         """Return the bytes that it holds."""
+        ...
+
+    @property
+    def in_round(self) -> bool:
+        """Say whether a round is open."""
         ...
 
     @property
@@ -144,6 +150,7 @@ def _append(
 ) -> list[Read]:
     """Append to clones; the layers become their clones once all have accepted."""
     _once_each(caches)
+    _refuse_apart(caches, "an append")
     if len(pairs) != len(caches):
         raise ConfigError(f"{len(pairs)} appends to {len(caches)} layers", "one per layer is needed", "ERR-8")
     twins = clone(caches)
@@ -201,9 +208,10 @@ def commit_round(caches: Sequence[Layer]) -> None:
     """Close the round of every layer and keep all of it.
 
     Raises:
-        RoundError: if none is open in one layer; then no layer has changed.
+        RoundError: if none is open in one layer, or some have more of it than others; then no layer has changed.
         ConfigError: if a cache is in the list twice.
     """
+    _refuse_apart(caches, "a commit")
     _act(caches, lambda cache: cache.commit_round())
 
 
@@ -266,6 +274,15 @@ def reset(caches: Sequence[Layer]) -> None:
 def state(caches: Sequence[Layer]) -> list[dict[str, mx.array | int]]:
     """Return the state of every layer."""
     return [cache.state() for cache in caches]
+
+
+@clause("ROUND-12")
+def _refuse_apart(caches: Sequence[Layer], asked: str) -> None:
+    """Refuse in a round of which some layers have more than others: a step has failed halfway."""
+    offsets = sorted({cache.offset for cache in caches})
+    if len(offsets) > 1 and any(cache.in_round for cache in caches):
+        possible = f"a step has failed: the layers stand at {offsets}; the round can be rolled back"
+        raise RoundError(asked, possible, "ROUND-12")
 
 
 def _once_each(caches: Sequence[Layer]) -> None:

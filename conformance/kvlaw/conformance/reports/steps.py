@@ -8,6 +8,7 @@ from kvlaw.conformance.checks_state import named_ids
 from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.lockstep import Step
 from kvlaw.reference.expectation import Expectation
+from kvlaw.spec.calls import Call, Reuse
 from kvlaw.spec.records import ReadRecord, Record
 from kvlaw.spec.text_form import format_tokens, write_call, write_config
 from kvlaw.spec.trace import Trace
@@ -31,7 +32,12 @@ def rows(trace: Trace, steps: tuple[Step, ...]) -> list[Row]:
         first = step.divergences[0] if step.divergences else None
         query = first.query if first else None
         told.append(
-            Row(call, law_says(step.expectation, query), target_shows(step.record, step, query), bool(step.divergences))
+            Row(
+                call,
+                law_says(step.expectation, query, step.call),
+                target_shows(step.record, step, query),
+                bool(step.divergences),
+            )
         )
         told += [
             Row("", f"{_field(d)}: {d.expected}", f"{_field(d)}: {d.observed}", diverges=True)
@@ -46,11 +52,11 @@ def _field(divergence: Divergence) -> str:
     return f"{where}{divergence.field}" if divergence.layer is None else f"layer {divergence.layer} {divergence.field}"
 
 
-def law_says(expectation: Expectation, query: int | None = None) -> str:
+def law_says(expectation: Expectation, query: int | None = None, call: Call | None = None) -> str:
     """Tell what a call must answer."""
     words = [] if expectation.outcomes == ("ok",) else [" or ".join(expectation.outcomes)]
     if expectation.answer is not None:
-        words.append(f"answers {expectation.answer}")
+        words.append(_answers(call, expectation.answer))
     if (answers := expectation.value("answers")) is not None:
         words.append(f"reads {named_ids(answers)}")
     if expectation.sights:
@@ -63,6 +69,11 @@ def law_says(expectation: Expectation, query: int | None = None) -> str:
     for number, inner in enumerate(expectation.rows):
         words += [f"row {number} {told}" for told in [_row_law(inner)] if told]
     return ", ".join(words) or "ok"
+
+
+def _answers(call: Call | None, count: int) -> str:
+    """Tell what a number answers: how much a prompt finds, or how much a trim drops."""
+    return f"{'finds' if isinstance(call, Reuse) else 'drops'} {count}"
 
 
 def _row_law(expectation: Expectation) -> str:
@@ -85,7 +96,7 @@ def target_shows(record: Record, step: Step | None = None, query: int | None = N
     """Tell what a target showed."""
     words = [] if record.outcome == "ok" else [record.outcome]
     if record.answer is not None:
-        words.append(f"answers {record.answer}")
+        words.append(_answers(record.call, record.answer))
     words += [_sees(record.read, query)] if record.read is not None else []
     words += [f"reads {named_ids(record.read.answers)}"] if record.read and record.read.answers is not None else []
     for number, inner in enumerate(step.layers if step else ()):

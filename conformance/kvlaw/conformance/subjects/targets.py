@@ -194,6 +194,13 @@ def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, st
     return getattr(subject, "kinds", SERIAL_KINDS)
 
 
+def members(text: str) -> tuple[str, ...]:
+    """List the targets of a family, ``builtin:mlx_impl``; of anything else the target itself."""
+    name = text.removeprefix("builtin:")
+    listed = tuple(f"builtin:{known}" for known in BUILTINS if known.startswith(f"{name}."))
+    return listed if listed and text != name else (text,)
+
+
 def known_targets() -> tuple[str, ...]:
     """List every target that has a name."""
     return tuple(f"builtin:{name}" for name in BUILTINS)
@@ -340,6 +347,7 @@ __all__ = [
     "TargetError",
     "arithmetic_is_modelled",
     "known_targets",
+    "members",
     "nearest",
     "open_object",
     "open_target",
