@@ -135,7 +135,7 @@ def test_a_list_with_a_recurrent_layer_cannot_be_trimmed(stamp: Any) -> None:
     full.append_window(*stamp([1, 2]))
     advance(recurrent, 1, 2)
     assert not layers.can_trim(model, 0)
-    with pytest.raises(TrimError, match="TRIM-7"):
+    with pytest.raises(TrimError, match="REC-13"):
         layers.trim(model, 1)
     assert (full.offset, recurrent.offset) == (2, 2)
     assert (layers.due(model), layers.settle(model), layers.max_append_tokens(model)) == ([], 0, None)

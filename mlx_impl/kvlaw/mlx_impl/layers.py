@@ -1,8 +1,9 @@
 """Lists of caches, one per layer: a call checks every layer first, then acts on all or on none.
 
-The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.  A model
-that moves its layers by itself and fails halfway leaves those of an open round apart: then nothing but a roll back, to
-what every layer has, is carried out.  A list may hold recurrent layers beside the others: they have all of a ``Layer`` but appends, which models make by themselves.
+The layers of a model stand at the same offset; what can be done to a list is what can be done to each of them.  A
+model that moves its layers by itself and fails halfway leaves those of an open round apart: then nothing but a roll
+back, to what every layer has, is carried out.  A list may hold recurrent layers beside the others: they have all of a
+``Layer`` but appends, which models make by themselves.
 """
 
 from collections.abc import Callable, Sequence
