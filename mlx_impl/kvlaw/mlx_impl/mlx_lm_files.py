@@ -22,7 +22,8 @@ import mlx.core as mx
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import FileError
 from kvlaw.mlx_impl.file_format import NAMES, read_header, read_tensors, whole
-from kvlaw.mlx_impl.saved_layers import LayerDescription, rebuilt
+from kvlaw.mlx_impl.layer_description import LayerDescription
+from kvlaw.mlx_impl.saved_layers import rebuilt
 from kvlaw.spec.cite import clause
 
 NUMBERS: dict[str, tuple[str, ...]] = {

@@ -23,8 +23,10 @@ from kvlaw.mlx_impl.atomic import replace_file
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.errors import FileError
 from kvlaw.mlx_impl.file_format import Header, pack, unpack
+from kvlaw.mlx_impl.layer_description import LayerDescription
 from kvlaw.mlx_impl.mlx_lm_files import load_mlx_lm
-from kvlaw.mlx_impl.saved_layers import LayerDescription, described, rebuilt
+from kvlaw.mlx_impl.recurrent import RecurrentCache
+from kvlaw.mlx_impl.saved_layers import described, rebuilt
 from kvlaw.spec.cite import clause
 
 FORMAT = "kvlaw caches"
@@ -33,7 +35,9 @@ Fingerprint = Mapping[str, str]
 
 
 @clause("PERS-1", "PERS-5", "PERS-13", "PERS-14", "PERS-15")
-def save(path: str | os.PathLike[str], caches: Sequence[Cache], *, fingerprint: Fingerprint | None = None) -> None:
+def save(
+    path: str | os.PathLike[str], caches: Sequence[Cache | RecurrentCache], *, fingerprint: Fingerprint | None = None
+) -> None:
     """Write caches, one per layer, to a file, which replaces one of that name at once or not at all.
 
     ``fingerprint`` says what the file is for: the caller's names and texts (model, tokenizer, configuration).
@@ -51,8 +55,8 @@ def save(path: str | os.PathLike[str], caches: Sequence[Cache], *, fingerprint: 
 
 
 @clause("PERS-1", "PERS-8", "PERS-9", "PERS-10", "PERS-11", "PERS-12", "PERS-16")
-def load(path: str | os.PathLike[str], *, fingerprint: Fingerprint | None = None, verify: bool = True) -> list[Cache]:
-    """Read the caches of a file that ``save`` wrote; they go on as the saved ones would have.
+def load(path: str | os.PathLike[str], *, fingerprint: Fingerprint | None = None, verify: bool = True) -> list[Any]:
+    """Read the caches of a file that ``save`` wrote, each of its own kind; they go on as the saved ones would have.
 
     With a ``fingerprint`` the file must have been saved with the same one.  ``verify`` checks the hash of every tensor;
     without it only that of the header is checked.

@@ -257,6 +257,8 @@ class RecurrentCache(Recurrent):
 
     # -- what it cannot do, and what it need not ----------------------------------------------------------------------
 
+    floor = 0
+    """It was never converted."""
     due = False
     """There is nothing to convert."""
     max_append: int | None = None

@@ -39,6 +39,11 @@ class State:
         return State(mx.take(self.tail, picked, axis=0), mx.take(self.matrix, picked, axis=0))
 
     @property
+    def arrays(self) -> dict[str, mx.array]:
+        """Return ``conv`` and ``matrix``."""
+        return {"conv": self.tail, "matrix": self.matrix}
+
+    @property
     def nbytes(self) -> int:
         """Return the bytes of both arrays."""
         return self.tail.nbytes + self.matrix.nbytes

@@ -4,11 +4,14 @@
 with the longest usable part of a prompt, cut to it.  Usable is what both begin with, short of the last token of the
 prompt, not below a reuse floor of a layer, and, where that is shorter than the entry, what each layer can be cut to.
 
+A recurrent layer cannot be cut: an entry with one is lent whole, or not at all.
+
 The store keeps at most ``max_bytes`` of planes, counted as they are allocated, those that entries share once; the least
 recently used entries go first.  Nothing is copied: planes never change.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import attrs
 
@@ -18,9 +21,13 @@ from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.errors import ConfigError, RoundError
 from kvlaw.mlx_impl.evaluate import evaluate
 from kvlaw.mlx_impl.planes import Planes
+from kvlaw.mlx_impl.recurrent import RecurrentCache
+from kvlaw.mlx_impl.recurrent_state import State
 from kvlaw.spec.cite import clause
 
 Tokens = tuple[int, ...]
+Cached = Cache | RecurrentCache
+"""A layer of a model."""
 
 
 @attrs.frozen(eq=False)
@@ -28,7 +35,7 @@ class Entry:
     """Caches of a model, one per layer, and the tokens that they hold; ``number`` counts what was put."""
 
     tokens: Tokens
-    caches: tuple[Cache, ...]
+    caches: tuple[Cached, ...]
     namespace: str
     number: int
 
@@ -74,7 +81,7 @@ class PrefixStore:
         return _bytes(self._entries)
 
     @clause("REUSE-4", "REUSE-6", "REUSE-9")
-    def put(self, tokens: Sequence[int], caches: Sequence[Cache], namespace: str = "") -> bool:
+    def put(self, tokens: Sequence[int], caches: Sequence[Cached], namespace: str = "") -> bool:
         """Keep clones of caches that hold exactly ``tokens``; say whether there was room for them.
 
         An entry of the same tokens, layers and namespace is replaced; one that holds a beginning of them is let go of
@@ -105,8 +112,8 @@ class PrefixStore:
 
     @clause("REUSE-1", "REUSE-3", "REUSE-4", "REUSE-5", "REUSE-7")
     def get(
-        self, prompt: Sequence[int], namespace: str = "", *, like: Sequence[Cache] | None = None
-    ) -> tuple[list[Cache], int] | None:
+        self, prompt: Sequence[int], namespace: str = "", *, like: Sequence[Cached] | None = None
+    ) -> tuple[list[Any], int] | None:
         """Lend caches that hold the longest usable part of ``prompt``, and say how long it is; None: there is none.
 
         Of several the newest is lent; with ``like`` only caches of the same configurations are.  The entry stays as it
@@ -154,10 +161,14 @@ def _covers(new: Entry, old: Entry) -> bool:
     return new.floor <= old.floor and new.gives(len(old.tokens)) and new.gives(max(1, old.floor))
 
 
-def _planes(entries: Iterable[Entry]) -> dict[int, Planes]:
-    """List the planes that entries keep, each once."""
-    contents = (cache.content.planes for entry in entries for cache in entry.caches)
+def _planes(entries: Iterable[Entry]) -> dict[int, Planes | State]:
+    """List the planes and states that entries keep, each once."""
+    contents = (_held(cache) for entry in entries for cache in entry.caches)
     return {id(planes): planes for planes in contents if planes is not None}
+
+
+def _held(cache: Cached) -> Planes | State | None:
+    return cache.content[0] if isinstance(cache, RecurrentCache) else cache.content.planes
 
 
 def _bytes(entries: Iterable[Entry]) -> int:

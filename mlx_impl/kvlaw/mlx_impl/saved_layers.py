@@ -1,25 +1,28 @@
 """What is saved of a cache: its configuration, where it stands, and the columns that hold positions.
 
-A ``LayerDescription`` is plain data, read from JSON and believed only as far as such a cache can stand (``check``).
+A ``LayerDescription`` is plain data, read from JSON and believed only as far as such a cache can stand.
 ``described`` takes caches apart, ``rebuilt`` makes them of descriptions and tensors; the spare columns are zeros again.
+``saved_states`` does both for recurrent layers.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any
 
-import attrs
 import mlx.core as mx
 
 from kvlaw.mlx_impl.caches import Cache
 from kvlaw.mlx_impl.codes import AffinePlanes
 from kvlaw.mlx_impl.errors import CacheError, FileError
 from kvlaw.mlx_impl.evaluate import evaluate
-from kvlaw.mlx_impl.file_format import DTYPES, NAMES, whole
+from kvlaw.mlx_impl.file_format import DTYPES, NAMES
 from kvlaw.mlx_impl.geometry import FullGeometry, Geometry, RingGeometry
 from kvlaw.mlx_impl.inputs import FLOATS, Layout
 from kvlaw.mlx_impl.kinds import FullCache, RingCache, make
+from kvlaw.mlx_impl.layer_description import LayerDescription, Restored
 from kvlaw.mlx_impl.planes import DensePlanes, Planes
 from kvlaw.mlx_impl.precision import Precision
+from kvlaw.mlx_impl.recurrent import RecurrentCache
+from kvlaw.mlx_impl.saved_states import KIND, describe_state, restored_state
 from kvlaw.mlx_impl.standing import Content
 from kvlaw.spec.cite import clause
 
@@ -28,50 +31,7 @@ MOST_COLUMNS = 2**31 - 1
 PARTS = ("words", "scales", "biases")
 
 
-@attrs.frozen
-class LayerDescription:
-    """One layer: what it is (``config``, the arguments of ``make``), where it stands, and of which shapes (None: none).
-
-    ``shapes`` are batch, heads, key dim and value dim; ``dtype`` as safetensors names it.
-    """
-
-    config: dict[str, Any]
-    place: dict[str, int]
-    converted: bool
-    floor: int
-    shapes: tuple[int, ...] | None
-    dtype: str | None
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """Write it as JSON takes it."""
-        return attrs.asdict(self)
-
-    @classmethod
-    def of(cls, told: object) -> Self:
-        """Read it out of JSON.
-
-        Raises:
-            FileError: if something is missing, too much, or of another type.
-        """
-        found = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-        if set(found) != {field.name for field in attrs.fields(cls)}:
-            raise FileError("a layer without its fields", "it is something else", "PERS-9")
-        config, place, shapes, dtype = found["config"], found["place"], found["shapes"], found["dtype"]
-        if not isinstance(config, dict) or not isinstance(place, dict) or type(found["converted"]) is not bool:
-            raise FileError("a layer whose fields are something else", "numbers and texts are needed", "PERS-9")
-        if (shapes is None) != (dtype is None) or (dtype is not None and dtype not in tuple(DTYPES)):
-            raise FileError(f"a layer of dtype {dtype!a:.40}", "shapes and a dtype belong together", "PERS-9")
-        if shapes is not None and (not isinstance(shapes, list) or len(cast("list[Any]", shapes)) != 4):
-            raise FileError(f"a layer of shapes {shapes!a:.40}", "four numbers are needed", "PERS-9")
-        numbers = {str(name): whole(number, f"{name}") for name, number in cast("dict[str, Any]", place).items()}
-        sizes = None if shapes is None else tuple(whole(size, "a size") for size in cast("list[Any]", shapes))
-        return cls(
-            cast("dict[str, Any]", config), numbers, found["converted"], whole(found["floor"], "a floor"), sizes, dtype
-        )
-
-
-def described(caches: Sequence[Cache]) -> tuple[list[LayerDescription], dict[str, mx.array]]:
+def described(caches: Sequence[Cache | RecurrentCache]) -> tuple[list[LayerDescription], dict[str, mx.array]]:
     """Describe caches, and name their tensors.
 
     Raises:
@@ -82,6 +42,11 @@ def described(caches: Sequence[Cache]) -> tuple[list[LayerDescription], dict[str
     if not caches:
         raise FileError("a save of no caches", "at least one layer is needed", "PERS-13")
     for number, cache in enumerate(caches):
+        if isinstance(cache, RecurrentCache):
+            told, states = describe_state(cache)
+            layers.append(told)
+            tensors |= {f"{number}.{name}": array for name, array in states.items()}
+            continue
         layers.append(_description(cache))
         content = cache.content
         active = content.geometry.active
@@ -94,7 +59,7 @@ def described(caches: Sequence[Cache]) -> tuple[list[LayerDescription], dict[str
 @clause("PERS-15")
 def _description(cache: Cache) -> LayerDescription:
     if not isinstance(cache, FullCache | RingCache):
-        possible = "growing caches and rings can be; a row of a group is extracted first"
+        possible = "growing caches, rings and recurrent caches can be; a row of a group is extracted first"
         raise FileError(f"a save of a {type(cache).__name__}", possible, "PERS-1")
     if cache.in_round:
         raise FileError("a save in a round", "commit it or roll it back first", "PERS-15")
@@ -135,22 +100,30 @@ def _place(geometry: Geometry) -> dict[str, int]:
 
 
 @clause("PERS-1", "PERS-2", "PERS-6", "PERS-7", "PERS-12", "PERS-17")
-def rebuilt(layers: Sequence[LayerDescription], tensors: Mapping[str, mx.array]) -> list[Cache]:
+def rebuilt(layers: Sequence[LayerDescription], tensors: Mapping[str, mx.array]) -> list[Any]:
     """Make caches, after all of them were found possible and all tensors to be theirs.
 
     Raises:
         FileError: if a description is of no cache that can be, or tensors are missing, too many or of another shape.
     """
-    empty = [_empty(layer) for layer in layers]
-    contents = [
-        _content(layer, cache, number, tensors) for number, (layer, cache) in enumerate(zip(layers, empty, strict=True))
+    restored = [
+        restored_state(layer, number, tensors)
+        if layer.config.get("kind") == KIND
+        else _restored(layer, number, tensors)
+        for number, layer in enumerate(layers)
     ]
-    named = {name for number, content in enumerate(contents) for name in _names(number, content)}
+    named = {name for layer in restored for name in layer.names}
     if named != set(tensors):
         raise FileError(f"tensors {sorted(named ^ set(tensors))!a:.80}", "they belong to no layer", "PERS-9")
-    for cache, content in zip(empty, contents, strict=True):
-        cache.hold(content)
-    return empty
+    for layer in restored:
+        layer.hold()
+    return [layer.cache for layer in restored]
+
+
+def _restored(layer: LayerDescription, number: int, tensors: Mapping[str, mx.array]) -> Restored:
+    cache = _empty(layer)
+    content = _content(layer, cache, number, tensors)
+    return Restored(cache, tuple(_names(number, content)), lambda: cache.hold(content))
 
 
 def _names(number: int, content: Content) -> list[str]:
@@ -185,6 +158,8 @@ def _layout(layer: LayerDescription, cache: Cache) -> Layout | None:
     dtype = DTYPES[layer.dtype][0]
     if dtype not in FLOATS or 0 in layer.shapes:
         raise FileError(f"shapes {layer.shapes} of {layer.dtype}", "no cache holds such", "PERS-9")
+    if len(layer.shapes) != 4:
+        raise FileError(f"a layer of shapes {layer.shapes!a:.40}", "four numbers are needed", "PERS-9")
     batch, heads, key_dim, value_dim = layer.shapes
     layout = Layout(batch, heads, key_dim, value_dim, dtype).of_rows(batch)
     try:

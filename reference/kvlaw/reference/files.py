@@ -76,11 +76,12 @@ class Files:
             charged = ("PERS-12", spoilt) if file.damage == "extra" else (spoilt, "PERS-12")
             return Expectation(("refused",), charged), None
         own = (spoilt,) if spoilt else (*(("PERS-4",) if file.loaded else ()), *(("PERS-3",) if moved else ()))
-        if not isinstance(file.holds, Layers):
+        if isinstance(file.holds, Model):
             model = file.holds.was(spoilt=spoilt)
             charged = own or (("PERS-14",) if not model.offset else ("PERS-1",))
             return Expectation(charged=charged, expected=self._of_cache(model, call, own)), model
-        layers = Layers(tuple(model.was(spoilt=spoilt) for model in file.holds.models))
+        held = file.holds.models if isinstance(file.holds, Layers) else ()
+        layers = Layers(tuple(model.was(spoilt=spoilt) for model in held))
         own = (*own, "PERS-13")
         inner = tuple(Expectation(charged=own, expected=self._of_cache(m, call, own)) for m in layers.models)
         whole = tuple(evolve(e, clauses=own) for e in self.states.of_list(layers))

@@ -157,6 +157,12 @@ class Oracle:
             if made is not None:
                 self.world[call.as_] = self.acted = made
             return expectation
+        if isinstance(call, Save):
+            expectation = self.recurrent.saved(target, call, seen)
+            self.acted = target
+            if expectation.outcomes == ("ok",):
+                self.world[call.as_] = File(target, call.on, target.version)
+            return expectation
         expectation, after = self.recurrent.call(target, call, tokens, seen)
         self.world[call.on] = self.acted = after
         if isinstance(call, Clone) and "ok" in expectation.outcomes:
@@ -281,7 +287,10 @@ class Oracle:
         if isinstance(call, Load):
             owner = self.world.get(file.owner)
             moved = not isinstance(owner, Model | Layers) or owner.version != file.version
-            expectation, made = self.files.loaded(file, call, moved, seen)
+            if isinstance(file.holds, RecurrentModel):
+                expectation, made = self.recurrent.loaded(file.holds, file.damage, call, seen)
+            else:
+                expectation, made = self.files.loaded(file, call, moved, seen)
             if made is not None:
                 self.world[call.on] = evolve(file, loaded=True)
                 self.world[call.as_] = self.acted = made

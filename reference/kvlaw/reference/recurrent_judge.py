@@ -15,15 +15,18 @@ from kvlaw.spec.calls import (
     Call,
     Clone,
     CommitRound,
+    Damage,
     Drop,
     Extract,
     Filter,
     Finalize,
+    Load,
     LookAt,
     Merge,
     Prepare,
     Reset,
     RollBack,
+    Save,
     Trim,
 )
 from kvlaw.spec.cite import clause
@@ -44,6 +47,7 @@ _ACTS: dict[str, tuple[str, ...]] = {
     "clone": ("REC-12",),
     "reset": ("REC-16",),
     "trim": ("REC-13",),
+    **dict.fromkeys(("save", "load"), ("REC-18",)),
 }
 """What a state rests on after a call that is no advance."""
 
@@ -155,6 +159,27 @@ class RecurrentJudge:
             accepted = self.profile == "core" and seen.outcome == "ok"
             return _EITHER if accepted else Expectation(("refused",), _named(merge_refusal(sources)))
         return evolve(self.shows(made, call), charged=("REC-9",))
+
+    # Files.
+
+    @clause("REC-18")
+    def saved(self, model: RecurrentModel, call: Save, seen: Seen) -> Expectation:
+        """Give what saving shows: the cache, unchanged; an open round is not saved."""
+        if model.is_rows:
+            raise UnknownObjectError(f"{call.on!r} is a group: its rows are saved one by one, as caches")
+        if model.in_round:
+            return self.refused(model, ("REC-18",), seen)
+        return evolve(self.shows(model, call), charged=("REC-18",))
+
+    @clause("REC-18")
+    def loaded(
+        self, held: RecurrentModel, damage: Damage | None, call: Load, seen: Seen
+    ) -> tuple[Expectation, RecurrentModel | None]:
+        """Give what loading shows, and what it makes; a spoilt file may at best be loaded as what it held."""
+        read = self.profile == "core" and seen.outcome == "ok"
+        if call.other or (damage is not None and not read):
+            return Expectation(("refused",), ("REC-18",)), None
+        return evolve(self.shows(held, call), charged=("REC-18",)), held
 
     # What is shown.
 

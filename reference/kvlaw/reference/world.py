@@ -56,7 +56,7 @@ class Layers:
 class File:
     """A file in the world: what was saved in it, of whom, after which of its acts; what was done to it since."""
 
-    holds: Model | Layers
+    holds: Model | Layers | RecurrentModel
     owner: str
     version: int
     damage: Damage | None = None

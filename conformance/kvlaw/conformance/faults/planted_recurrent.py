@@ -1,4 +1,4 @@
-"""Faults of recurrent layers: what is kept of positions, taken back, moved with rows, and refused (REC-1 to REC-17)."""
+"""Faults of recurrent layers: what is kept of positions, taken back, moved with rows, and refused (REC-1 to REC-18)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +7,8 @@ import numpy as np
 from attrs import evolve
 
 from kvlaw.conformance.faults.registry import fault
+from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+from kvlaw.conformance.subjects.oracle_files import FileFormat
 from kvlaw.conformance.subjects.oracle_recurrent import RecurrentLayer
 from kvlaw.reference.layout import Refusal
 from kvlaw.reference.numerics import Bits
@@ -354,6 +356,41 @@ class AResetLeavesTheMatrix(Recurrent):
         left = [Row((), row.matrices[-1:]) for row in self.rows]
         super().reset()
         self.rows = left
+
+
+class ForgetsTheTail(FileFormat):
+    """Writes a file without the inputs of the convolution."""
+
+    def layer(self, cache: Any, arrays: list[np.ndarray[Any, Any]]) -> dict[str, Any]:
+        told = super().layer(cache, arrays)
+        if isinstance(cache, RecurrentLayer) and len(arrays) > 1:
+            arrays[-2] = np.zeros_like(arrays[-2])
+        return told
+
+
+@fault("a-file-without-the-tail", breaks="REC-18", trace="recurrent ; advance 1 ; save as f1 ; load f1 as c1")
+class AFileWithoutTheTail(ReferenceAdapter):
+    """A file holds the matrix, and zeros for the tail."""
+
+    file_format = ForgetsTheTail
+
+
+class BelievesArrays(FileFormat):
+    """Checks no array."""
+
+    def check_body(self, header: dict[str, Any], body: bytes) -> None:
+        pass
+
+
+@fault(
+    "an-altered-state-is-loaded",
+    breaks="REC-18",
+    trace="recurrent ; advance 1 ; save as f1 ; damage f1 how=tensor ; load f1 as c1",
+)
+class AnAlteredStateIsLoaded(ReferenceAdapter):
+    """The arrays of a file are taken as they are."""
+
+    file_format = BelievesArrays
 
 
 @fault("an-identity-without-its-kernel", breaks="REC-17", trace="recurrent", profile="layout")

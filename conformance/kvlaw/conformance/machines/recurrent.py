@@ -14,21 +14,26 @@ from kvlaw.conformance.machines.padding import padded
 from kvlaw.conformance.machines.row_rules import prepare_of, some_rows
 from kvlaw.reference.oracle import RecurrentModel
 from kvlaw.spec.calls import (
+    DAMAGES,
     Advance,
     BeginRound,
     Call,
     Clone,
     CommitRound,
+    Damage,
     Drop,
     Extract,
     Filter,
     Finalize,
+    Load,
     LookAt,
     MakeCache,
     Merge,
     Prepare,
     Reset,
     RollBack,
+    Save,
+    SpoilFile,
     Spoilt,
     Trim,
 )
@@ -38,12 +43,13 @@ data_ = st.data()
 LENGTHS = (1, 1, 1, 2, 3, 4, 5, 9)
 MOST_ROWS = 5
 CROWD = 8
+_FILES = ("f1", "f2")
 
 
 class RecurrentContractMachine(LockstepMachine):
     """Calls anything at any time."""
 
-    optional = ("round", "clone", "reset", "trim", "rows", "padding", "wrong", "crowd")
+    optional = ("round", "clone", "reset", "trim", "rows", "padding", "wrong", "file")
 
     # Who is there.
 
@@ -242,6 +248,37 @@ class RecurrentContractMachine(LockstepMachine):
         self.do(Finalize(on=self.one_of(data, [n for n in self.things() if self.thing(n).pends])))
         self.fired("finalize")
 
+    # Files.
+
+    @precondition(lambda self: self.may("file", "files") and self.roomy and bool(self.still(rows=False)))
+    @rule(data=data_, twice=st.booleans())
+    def save_and_go_on(self, data: st.DataObject, twice: bool) -> None:
+        """Save, go on, load once or twice, and go on with all of them."""
+        name, file = self.one_of(data, self.still(rows=False)), data.draw(st.sampled_from(_FILES))
+        self.do(Save(on=name, as_=file))
+        self.do(Advance(length=data.draw(st.sampled_from(LENGTHS)), on=name))
+        made = [f"n{len(self.calls)}", f"n{len(self.calls)}.2"][: 2 if twice else 1]
+        for one in made:
+            self.do(Load(on=file, as_=one))
+        for one in (*made, name):
+            self.do(Advance(length=data.draw(st.sampled_from(LENGTHS)), on=one))
+        self.do(LookAt(on=made[0]))
+        self.fired("save_and_go_on")
+
+    @precondition(lambda self: self.may("file", "files") and self.roomy and bool(self.still(rows=False)))
+    @rule(data=data_, other=st.booleans())
+    def save_and_spoil(self, data: st.DataObject, other: bool) -> None:
+        """Save, spoil the file or load it for another model; the cache goes on."""
+        name, file = self.one_of(data, self.still(rows=False)), data.draw(st.sampled_from(_FILES))
+        self.do(Save(on=name, as_=file))
+        other = other and "fingerprint" in self.can
+        if not other:
+            damages: tuple[Damage, ...] = getattr(self.session.subject, "damages", DAMAGES)
+            self.do(SpoilFile(how=data.draw(st.sampled_from(damages)), on=file))
+        self.do(Load(on=file, as_=self.fresh("n"), other=other))
+        self.do(Advance(length=1, on=name))
+        self.fired("save_and_spoil")
+
     # What our design refuses.
 
     @precondition(lambda self: self.layout and not self.over and "wrong" in self.used and bool(self.ready()))
@@ -274,6 +311,7 @@ class RecurrentContractMachine(LockstepMachine):
         ends += [] if model.in_round else [CommitRound(on=name)]
         found: dict[str, list[Call]] = {
             "rounds": ends,
+            "files": [Save(as_=made, on=name)] if model.in_round and not model.is_rows else [],
             "merge": [Merge(sources=(name,), as_=made)] if waits and self.config.is_rows else [],
         }
         if not model.is_rows:

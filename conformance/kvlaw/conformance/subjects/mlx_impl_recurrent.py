@@ -7,6 +7,7 @@ from attrs import evolve
 
 from kvlaw.conformance.interface import RecurrentStep
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
+from kvlaw.conformance.subjects.mlx_impl_files import OurFiles
 from kvlaw.conformance.subjects.round_calls import RoundCalls
 from kvlaw.spec.config import Config, Kind, LayerSpec
 from kvlaw.spec.observations import StateView
@@ -15,6 +16,7 @@ SHOWN = frozenset(
     {"recurrent", "identity", "nbytes", "bytes_per_token", "trim", "can_trim", "clone", "reset", "rounds"}
 )
 """What our recurrent caches can do and show."""
+FILES = frozenset({"files", "fingerprint"})
 OF_ROWS = frozenset({"rows", "merge", "extract", "filter", "padding", "left_padding"})
 
 
@@ -27,14 +29,14 @@ def make_recurrent(layer: LayerSpec, _config: Config) -> Any:
     return RecurrentCache(layer.kernel)
 
 
-class MlxImplRecurrentAdapter(RoundCalls):
+class MlxImplRecurrentAdapter(OurFiles, RoundCalls):
     """Our recurrent caches; with ``recurrent_rows`` groups, and the caches beside them."""
 
     def __init__(self, kind: Kind) -> None:
         """Adapt caches or groups."""
         super().__init__(MlxArrays(cpu=True), make_recurrent)
         self.kinds = (kind,)
-        self.capabilities = SHOWN | (OF_ROWS if kind == "recurrent_rows" else frozenset())
+        self.capabilities = SHOWN | (OF_ROWS if kind == "recurrent_rows" else FILES)
         self.shows = self.capabilities
 
     def advance(self, cache: Any, step: RecurrentStep) -> Any:

@@ -279,7 +279,7 @@ class ReferenceAdapter(Adapter):
     def load_layers(self, file: StoredFile, other: bool) -> list[Any]:
         """Read the layers; nothing is built of what is not as it was written."""
         form = self.file_format()
-        return [form.build(told, self.cache_type(layer_of(told))) for told in form.read(file.data, other)]
+        return [form.build(told, self.build(layer_of(told))) for told in form.read(file.data, other)]
 
     def damage(self, file: StoredFile, how: Damage) -> None:
         """Spoil a file."""

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from attrs import asdict, define
 
+from kvlaw.conformance.subjects.oracle_recurrent import RecurrentLayer
 from kvlaw.reference import index
 from kvlaw.reference.codes import Codec
 from kvlaw.reference.layout import Cache, Planes, Refusal
@@ -48,6 +49,8 @@ class FileFormat:
 
     def layer(self, cache: Any, arrays: list[np.ndarray[Any, Any]]) -> dict[str, Any]:
         """Describe one layer, and put its arrays in line."""
+        if isinstance(cache, RecurrentLayer):
+            return cache.told(arrays)
         told: dict[str, Any] = {
             "layer": asdict(cache.layer),
             "state": asdict(cache.state),
@@ -123,6 +126,9 @@ class FileFormat:
 
     def build(self, told: dict[str, Any], made: Any) -> Any:
         """Let an empty cache of the layer's configuration hold what was saved."""
+        if isinstance(made, RecurrentLayer):
+            made.hold(told)
+            return made
         kind = index.Full if told["layer"]["window"] is None else index.Ring
         made.state, made.dtype, made.floor = kind(**told["state"]), told["dtype"], told["floor"]
         made.planes = Planes(told["keys"], told["values"]) if "keys" in told else None

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import evolve
+from attrs import asdict, evolve
 
 from kvlaw.conformance.interface import RecurrentStep
 from kvlaw.reference.layout import Refusal
 from kvlaw.reference.numerics.gated_delta import Inputs
-from kvlaw.reference.recurrent import Recurrent, merge
+from kvlaw.reference.recurrent import Recurrent, Row, Shapes, merge
 from kvlaw.spec.config import LayerSpec
 from kvlaw.spec.observations import Bits, StateView
 
@@ -40,6 +40,34 @@ class RecurrentLayer:
         made.pads, made.ends, made.starts = rows.pads, rows.ends, rows.starts
         made.fresh, made.appended = rows.fresh, rows.appended
         return made
+
+    @property
+    def round(self) -> list[int] | None:
+        """Where its open round began, None if none is open."""
+        return self.rows.starts
+
+    # Files.
+
+    def told(self, arrays: list[Any]) -> dict[str, Any]:
+        """Describe it for a file, and put its inputs and its matrix in line."""
+        (row,), shapes = self.rows.rows, self.rows.shapes
+        told: dict[str, Any] = {"layer": asdict(self.layer), "state": {"offset": len(row.inputs)}}
+        if shapes is not None and row.inputs:
+            planes = [np.array(row.inputs), row.matrices[-1]]
+            told["planes"] = [[list(plane.shape), plane.dtype.name] for plane in planes]
+            told["shapes"] = asdict(shapes)
+            arrays += planes
+        return told
+
+    def hold(self, told: dict[str, Any]) -> None:
+        """Hold what a file tells; the matrices before the last are gone, and nobody asks for them."""
+        if "shapes" in told:
+            shapes = told["shapes"]
+            self.rows.shapes = Shapes(shapes["channels"], shapes["dtype"], tuple(shapes["matrix"]))
+            inputs, matrix = tuple(told["keys"]), told["values"]
+            self.rows.rows = [Row(inputs, (matrix,) * len(inputs))]
+
+    # Calls.
 
     def advance(self, step: RecurrentStep) -> Bits:
         """Run positions."""
