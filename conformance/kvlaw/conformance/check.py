@@ -52,7 +52,7 @@ class Effort:
 EFFORTS: dict[Budget, Effort] = {
     "quick": Effort(0, 0, 0, 0, 0, 0),
     "ci": Effort(60, 340, 16, 50, 220, 12),
-    "deep": Effort(2500, 12000, 30, 2000, 8000, 20),
+    "deep": Effort(2500, 12000, 30, 1200, 2500, 20),  # of groups too more than 50,000 calls of each machine
 }
 
 
