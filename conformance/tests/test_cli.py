@@ -601,7 +601,7 @@ def test_the_users_interrupt_shows_what_was_found(arguments: tuple[str, ...], co
         time.sleep(0.05)
     time.sleep(3)
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == code, err
     assert says in " ".join(f"{out}{err}".split())
     assert "Traceback" not in out + err
