@@ -16,6 +16,7 @@ from kvlaw.conformance.machines.padding import Padded, padded
 from kvlaw.conformance.machines.protocol import ProtocolMachine
 from kvlaw.conformance.machines.rows_contract import RowsContractMachine
 from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
+from kvlaw.conformance.machines.server import RowsServerMachine, ServerMachine
 from kvlaw.conformance.session import Session
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.oracle import Profile
@@ -25,8 +26,8 @@ from kvlaw.spec.config import KINDS, Config, Kind
 from kvlaw.spec.text_form import write
 from kvlaw.spec.trace import Trace
 
-ROW_MACHINES: tuple[type[LockstepMachine], ...] = (RowsProtocolMachine, RowsContractMachine)
-MACHINES: tuple[type[LockstepMachine], ...] = (ProtocolMachine, ContractMachine, *ROW_MACHINES)
+ROW_MACHINES: tuple[type[LockstepMachine], ...] = (RowsProtocolMachine, RowsContractMachine, RowsServerMachine)
+MACHINES: tuple[type[LockstepMachine], ...] = (ProtocolMachine, ContractMachine, ServerMachine, *ROW_MACHINES)
 PROFILES: tuple[Profile, ...] = ("core", "layout")
 Played = dict[tuple[Kind, Profile], Session]
 IDLE = {"open", "rest"}
@@ -82,7 +83,8 @@ def test_the_reference_never_diverges(played: Played):
 def test_every_rule_fires(played: Played):
     fired = {name for one in played.values() for name, times in one.rules.items() if times >= 3}
     wanted = {f"{m.__name__}.{rule}" for m in MACHINES for rule in rules_of(m)}
-    assert len(wanted) > 50
+    wanted |= {f"{m.__name__}.{act}" for m in (ServerMachine, RowsServerMachine) for act in m.ACTS}
+    assert len(wanted) > 70
     assert wanted - fired == set()
 
 
@@ -159,7 +161,7 @@ class Doubles(ReferenceAdapter):
 def test_in_raise_mode_a_divergence_is_a_failed_test_with_the_shortest_trace():
     machine = bind(ContractMachine, session("full", "layout", Doubles), "full", {}, raising=True)
     with pytest.raises(ConformanceFailure) as caught:
-        play(machine, 40, 6, 0)
+        play(machine, 100, 6, 0)
     assert caught.value.clause == "TRIM-3"
     assert "expected 1, observed 2" in str(caught.value)
 
@@ -185,7 +187,7 @@ class Lacks(ReferenceAdapter):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_cache_is_asked_nothing_that_it_lacks(number: int, kind: Kind):
     machine = machines(kind, EFFORTS["ci"])[number][0]
     one = session(kind, "core", Lacks)

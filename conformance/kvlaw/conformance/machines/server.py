@@ -11,7 +11,7 @@ from typing import ClassVar
 from hypothesis import strategies as st
 
 from kvlaw.conformance.machines.batch_rules import BatchRules
-from kvlaw.conformance.machines.list_rules import ListRules
+from kvlaw.conformance.machines.list_rules import ActsOnLists, list_acts
 from kvlaw.conformance.machines.server_rules import Acts, ServerRules, Tokens
 from kvlaw.reference.oracle import File, Layers
 from kvlaw.spec.calls import AppendDecode, Call, Clone, Drop, Filter, MakeCache, Reset, Reuse
@@ -20,10 +20,11 @@ _NOBODYS = (800_000, 800_001)
 """A prompt that nobody shares."""
 
 
-class ServerMachine(ServerRules, ListRules):
+class ServerMachine(ServerRules, ActsOnLists):
     """Serves several sequences, each by a cache of its own, and lists of layers beside them."""
 
-    optional = ("own_window", "compiled", "list", "spoilt")
+    optional = ("own_window", "compiled", "spoilt")
+    ACTS: ClassVar[Acts] = (*ServerRules.ACTS, "layers")
     most: ClassVar[int] = 4
     """How many sequences are served at once."""
 
@@ -73,6 +74,16 @@ class ServerMachine(ServerRules, ListRules):
         if name is None or not {"files", "reuse"} & self.can:
             return False
         self.keep(data, name)
+        return True
+
+    def layers(self, data: st.DataObject) -> bool:
+        """Serve a model of several layers: open it first, and act on it some times."""
+        if "lists" not in self.can:
+            return False
+        acts = data.draw(list_acts)
+        self.act(data, self.lists()[0], acts) if self.lists() else self.act(
+            data, self.new_list(data), ["window", *acts]
+        )
         return True
 
     def evict(self, name: str) -> None:

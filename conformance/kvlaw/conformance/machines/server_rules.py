@@ -54,7 +54,7 @@ class ServerRules(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes):
     @rule(data=data_, count=st.integers(3, 6))
     def serve(self, data: st.DataObject, count: int) -> None:
         """Do a little of everything."""
-        self.play(data, count, ("arrive", "arrive", "draft", "draft", "finish", "again"))
+        self.play(data, count, ("arrive", "arrive", "draft", "draft", "finish", "again", "compiled"))
         self.fired("serve")
 
     @precondition(lambda self: not self.over)
@@ -68,7 +68,7 @@ class ServerRules(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes):
     @rule(data=data_, count=st.integers(2, 4))
     def speculate(self, data: st.DataObject, count: int) -> None:
         """Mostly verify drafts."""
-        self.play(data, count, ("draft", "draft", "arrive", "finish"))
+        self.play(data, count, ("draft", "draft", "arrive", "finish", "compiled"))
         self.fired("speculate")
 
     def play(self, data: st.DataObject, count: int, often: Acts) -> None:
