@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from kvlaw.conformance.machines.batch_rules import BatchRules
 from kvlaw.conformance.machines.list_rules import ActsOnLists, list_acts
 from kvlaw.conformance.machines.server_rules import Acts, ServerRules, Tokens
+from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import File, Layers
-from kvlaw.spec.calls import AppendDecode, Call, Clone, Drop, Filter, MakeCache, Reset, Reuse
+from kvlaw.spec.calls import AppendDecode, AppendWindow, BeginRound, Call, Clone, Drop, Filter, MakeCache, Reset, Reuse
 
 _NOBODYS = (800_000, 800_001)
 """A prompt that nobody shares."""
@@ -36,7 +37,8 @@ class ServerMachine(ServerRules, ActsOnLists):
     @property
     def few(self) -> bool:
         """Say whether there is nothing to be decoded."""
-        return all(self.run_.oracle.world[name].offset == 0 for name in self.caches())
+        world = self.run_.oracle.world
+        return not any(isinstance(found, Model) and found.offset for found in world.values())
 
     def serving(self, data: st.DataObject) -> str | None:
         """Name one of the sequences."""
@@ -164,7 +166,7 @@ class RowsServerMachine(ServerRules, BatchRules):
         """Let a row leave, and keep what it leaves behind; the others go on."""
         if not self.here.rows or "extract" not in self.can:
             return False
-        if not any(row.offset for row in self.here.rows):
+        if not any(row.offset for row in self.here.rows) and data.draw(st.integers(0, 3), label="unread"):
             return self.pad(data)
         name = self.take_out(data, back=data.draw(st.booleans(), label="back"))
         if name in self.run_.oracle.world:
@@ -186,10 +188,15 @@ class RowsServerMachine(ServerRules, BatchRules):
         return True
 
     def cancel(self, data: st.DataObject) -> bool:
-        """Keep some rows, perhaps in another order, and decode on."""
+        """Keep some rows, perhaps in another order, also while drafts are being verified, and decode on."""
         if not self.here.rows or "filter" not in self.can:
             return False
+        drafts = "rounds" in self.can and data.draw(st.booleans(), label="in a round")
+        if drafts:
+            self.all_of(BeginRound(on=self.batch), AppendWindow(length=2, on=self.batch, **self.passing))
         self.do(Filter(rows=self.some_rows(data, len(self.here.rows), least=1), on=self.batch))
+        self.go_on()
+        self.end(data, self.batch)
         self.go_on()
         return True
 

@@ -16,6 +16,7 @@ from kvlaw.conformance.machines.compiled_rules import GeneratesCompiled
 from kvlaw.conformance.machines.file_rules import ResumeRules
 from kvlaw.conformance.machines.reuse_rules import SharesPrefixes
 from kvlaw.conformance.machines.round_rules import DraftRules
+from kvlaw.reference import index, index_group
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import File, Group
 from kvlaw.spec.calls import (
@@ -31,6 +32,7 @@ from kvlaw.spec.calls import (
     Publish,
     RollBack,
     Save,
+    Trim,
 )
 
 data_ = st.data()
@@ -47,7 +49,7 @@ _MISSHAPEN = ("rank", "lengths", "empty")
 class ServerRules(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes):
     """The part of a machine that serves requests; what they are read into is the business of the machine."""
 
-    ACTS: ClassVar[Acts] = ("arrive", "generate", "compiled", "draft", "finish", "again", "amiss", "look")
+    ACTS: ClassVar[Acts] = ("arrive", "generate", "compiled", "draft", "trim", "finish", "again", "amiss", "look")
     """What can be drawn; each is a method that answers whether it was possible."""
 
     @precondition(lambda self: not self.over)
@@ -142,6 +144,18 @@ class ServerRules(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes):
         if name is None or "rounds" not in self.can:
             return False
         self.draft_and_verify(data, name, self.passing)
+        return True
+
+    def trim(self, data: st.DataObject) -> bool:
+        """Verify drafts in one window, and trim what was rejected, where nothing else would be lost."""
+        name, count = self.serving(data), data.draw(st.integers(2, 4), label="drafts")
+        if name is None or "trim" not in self.can:
+            return False
+        self.do(AppendWindow(length=count, on=name, **self.passing))
+        found, rejected = self.run_.oracle.world.get(name), data.draw(st.integers(0, count), label="rejected")
+        whole = isinstance(found, Group) and index_group.can_trim(found.state, rejected)
+        if whole or (isinstance(found, Model) and index.can_trim(found.state, rejected)):
+            self.all_of(Trim(n=rejected, on=name), AppendDecode(on=name, **self.passing))
         return True
 
     def look(self, data: st.DataObject) -> bool:
