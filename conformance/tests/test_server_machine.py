@@ -184,4 +184,4 @@ def found_by(machine: type[LockstepMachine], name: str, traces: int) -> set[str]
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_needs_the_mix_is_found(name: str) -> None:
-    assert found_by(server_of(FAULTS[name][1]), name, 60)
+    assert found_by(server_of(FAULTS[name][1]), name, 150)

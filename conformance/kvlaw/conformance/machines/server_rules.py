@@ -76,7 +76,7 @@ class ServerRules(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes):
     def play(self, data: st.DataObject, count: int, often: Acts) -> None:
         """Play some acts: what is due, those that are frequent now, and seldom any other."""
         for _ in range(count):
-            act = data.draw(st.sampled_from((*self.due() * 3, *often, *often, *self.ACTS)), label="act")
+            act = data.draw(st.sampled_from((*self.due() * 6, *often, *often, *self.ACTS)), label="act")
             if self.over:
                 return
             if getattr(self, act)(data):
@@ -219,8 +219,9 @@ class ServerRules(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes):
 
     def keep(self, data: st.DataObject, name: str) -> None:
         """Publish and save what a request leaves behind, and mostly let go of it; it may go on before."""
-        publishes = "reuse" in self.can and data.draw(st.integers(0, 3), label="publish") > 0
-        saves = "files" in self.can and data.draw(st.integers(0, 2), label="save") > 0
+        how = data.draw(st.sampled_from(("both", "both", "published", "saved", "let go of")), label="kept")
+        publishes = "reuse" in self.can and how in ("both", "published")
+        saves = "files" in self.can and how in ("both", "saved")
         if publishes:
             self.do(Publish(on=name))
         if saves:
