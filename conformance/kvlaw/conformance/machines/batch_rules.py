@@ -31,6 +31,11 @@ class BatchRules(RowRules, GeneratesCompiled, DraftRules):
         """There are rows to be decoded."""
         return not self.over and bool(self.here.rows)
 
+    @property
+    def empties(self) -> bool:
+        """Say whether the last row may leave."""
+        return "retire" in self.used and "empty_group" in self.can
+
     def join(self, names: Names) -> None:
         """Make the new batch of the old one and of who comes; the old one is let go of, or looked at later."""
         old, made = self.batch, self.together(names)
@@ -52,7 +57,7 @@ class BatchRules(RowRules, GeneratesCompiled, DraftRules):
         self.do(make(row=row, as_=name, on=self.batch))
         self.away.append(name)
         others = tuple(b for b in range(len(self.here.rows)) if b != row)
-        if "filter" in self.can and (others or "retire" in self.used) and data.draw(st.integers(0, 3)):
+        if "filter" in self.can and (others or self.empties) and data.draw(st.integers(0, 3)):
             self.do(Filter(rows=others, on=self.batch))
         return name
 

@@ -40,9 +40,9 @@ def configs(
 
     ``policies``, ``dtypes`` and ``code_bits`` are those with which the target is checked.
     """
-    rows = kind in ROW_KINDS
+    rows, none = kind in ROW_KINDS, (0,) * ("empty_group" in capabilities)
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES if rows else SHAPES)))
-    config = evolve(config, rows=draw(st.sampled_from((None, 0, 1, 2, 3, 4)))) if rows else config
+    config = evolve(config, rows=draw(st.sampled_from((*none, None, 1, 2, 3, 4)))) if rows else config
     if kind == "ring_rows":
         window = fixed.get("window", draw(st.sampled_from(windows(0))))
         pinned = "sinks" in capabilities and window > 1 and draw(st.sampled_from((False,) * 15 + (True,)))

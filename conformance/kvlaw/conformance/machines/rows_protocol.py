@@ -149,7 +149,7 @@ class RowsProtocolMachine(BatchRules):
         self.do(AppendDecode(on=self.batch, **self.passing))
         self.fired("retire")
 
-    @precondition(lambda self: self.running and "retire" in self.used and "filter" in self.can)
+    @precondition(lambda self: self.running and self.empties and "filter" in self.can)
     @rule(data=data_, count=st.integers(1, 3))
     def refill(self, data: st.DataObject, count: int) -> None:
         """Let all rows retire, look at the empty batch, and fill it again: by padded prompts or by a merge."""
