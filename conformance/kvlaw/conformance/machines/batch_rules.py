@@ -6,7 +6,7 @@ from kvlaw.conformance.machines.compiled_rules import GeneratesCompiled
 from kvlaw.conformance.machines.round_rules import DraftRules
 from kvlaw.conformance.machines.row_rules import Names, RowRules
 from kvlaw.reference.oracle import Group
-from kvlaw.spec.calls import Drop, Extract, Filter, HandBack, LookAt
+from kvlaw.spec.calls import AppendDecode, AppendWindow, Clone, Drop, Extract, Filter, HandBack, LookAt
 
 CROWD = 9
 """How many objects there may be before what was replaced is let go of."""
@@ -48,6 +48,15 @@ class BatchRules(RowRules, GeneratesCompiled, DraftRules):
             elif name == old:
                 self.do(LookAt(on=name))
         self.away = [name for name in self.away if name in self.run_.oracle.world and name not in names]
+
+    def part_ways(self, count: int) -> str:
+        """Clone the batch, let both go their own ways, and name the clone."""
+        name = self.fresh("c")
+        self.do(Clone(as_=name, on=self.batch))
+        self.do(AppendWindow(length=count, on=name, **self.passing))
+        self.do(AppendDecode(on=self.batch, **self.passing))
+        self.do(AppendDecode(on=name, **self.passing))
+        return name
 
     def take_out(self, data: st.DataObject, *, back: bool) -> str:
         """Take a row out as a cache of its own, mostly keep the others only, and give its name."""

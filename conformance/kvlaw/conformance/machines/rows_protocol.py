@@ -14,7 +14,6 @@ from kvlaw.reference import index_group
 from kvlaw.spec.calls import (
     AppendDecode,
     AppendWindow,
-    Clone,
     Filter,
     LookAt,
     MakeCache,
@@ -186,11 +185,7 @@ class RowsProtocolMachine(BatchRules):
     @rule(count=st.integers(1, 4))
     def snapshot(self, count: int) -> None:
         """Clone the batch and let the clone go its own way."""
-        name = self.fresh("c")
-        self.do(Clone(as_=name, on=self.batch))
-        self.do(AppendWindow(length=count, on=name, **self.passing))
-        self.do(AppendDecode(on=self.batch, **self.passing))
-        self.do(AppendDecode(on=name, **self.passing))
+        self.part_ways(count)
         self.fired("snapshot")
 
     @precondition(lambda self: not self.over and "conversation" in self.used and "reset" in self.can)

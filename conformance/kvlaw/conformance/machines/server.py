@@ -100,7 +100,7 @@ class RowsServerMachine(ServerRules, BatchRules):
     """Serves a batch of rows, which requests join and leave."""
 
     optional = ("own_window", "compiled", "bracket", "retire", "back", "keep_old")
-    ACTS: ClassVar[Acts] = (*ServerRules.ACTS, "pad", "cancel")
+    ACTS: ClassVar[Acts] = (*ServerRules.ACTS, "pad", "cancel", "snapshot")
 
     def waiting(self) -> list[str]:
         """List the caches of requests that left, and are still there."""
@@ -185,6 +185,16 @@ class RowsServerMachine(ServerRules, BatchRules):
             self.prefill_padded(data, self.batch, plan, bracket="bracket" in self.used, retire=retire)
         else:
             self.read(data, self.batch)
+        return True
+
+    def snapshot(self, data: st.DataObject) -> bool:
+        """Clone the batch, let both go their own ways, and go on with one of them."""
+        if not self.here.rows or "clone" not in self.can:
+            return False
+        old, made = self.batch, self.part_ways(data.draw(st.integers(1, 4), label="window"))
+        if made in self.run_.oracle.world:
+            self.batch, gone = (made, old) if data.draw(st.booleans(), label="the clone") else (old, made)
+            self.do(Drop(on=gone))
         return True
 
     def cancel(self, data: st.DataObject) -> bool:
