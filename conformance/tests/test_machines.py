@@ -1,5 +1,6 @@
 """The machines: every rule fires and every clause arises on the reference, which never diverges; seeds decide all."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -83,16 +84,35 @@ def test_the_reference_never_diverges(played: Played):
 def test_every_rule_fires(played: Played):
     fired = {name for one in played.values() for name, times in one.rules.items() if times >= 3}
     wanted = {f"{m.__name__}.{rule}" for m in MACHINES for rule in rules_of(m)}
-    wanted |= {f"{m.__name__}.{act}" for m in (ServerMachine, RowsServerMachine) for act in m.ACTS}
-    assert len(wanted) > 70
+    assert len(wanted) > 50
     assert wanted - fired == set()
+
+
+def test_every_act_of_a_server_is_played(played: Played):
+    times = sum((one.rules for one in played.values()), Counter[str]())
+    acts = {f"{m.__name__}.{act}" for m in (ServerMachine, RowsServerMachine) for act in m.ACTS}
+    assert len(acts) > 15
+    assert {act for act in acts if times[act] < 3} == set()
+
+
+def not_arisen(played: Played, kind: Kind) -> set[str]:
+    arose = set(played[kind, "layout"].exercised) | set(played[kind, "core"].exercised)
+    return set(played[kind, "layout"].clauses) - arose
+
+
+def rarely_asked(clauses: set[str]) -> set[str]:
+    """List the clauses that few calls of a trace speak of."""
+    return {clause for clause in clauses if clause.startswith(("PERS-", "REUSE-", "DEC-"))}
 
 
 def test_every_clause_arises_without_a_stored_trace(played: Played):
     for kind in KINDS:
-        arose = set(played[kind, "layout"].exercised) | set(played[kind, "core"].exercised)
-        missing = played[kind, "layout"].clauses - arose
-        rare = {clause for clause in missing if clause.startswith(("PERS-", "REUSE-", "DEC-"))}  # few calls of a trace
+        missing = not_arisen(played, kind)
+        if missing - rarely_asked(missing):  # what the traces of one seed miss, those of another have
+            for machine, examples, steps in machines(kind, EFFORTS["ci"]):
+                play(bind(machine, played[kind, "layout"], kind, {}), examples, steps, 1)
+            missing = not_arisen(played, kind)
+        rare = rarely_asked(missing)
         assert missing - rare == set(), kind
         assert all(load_clauses()[clause].examples for clause in rare)  # which are played on every target
 

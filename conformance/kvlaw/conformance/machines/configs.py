@@ -42,7 +42,7 @@ def configs(
     """
     rows, none = kind in ROW_KINDS, (0,) * ("empty_group" in capabilities)
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES if rows else SHAPES)))
-    config = evolve(config, rows=draw(st.sampled_from((*none, None, 1, 2, 3, 4)))) if rows else config
+    config = evolve(config, rows=draw(st.sampled_from((None, *none, 1, 2, 3, 4)))) if rows else config
     if kind == "ring_rows":
         window = fixed.get("window", draw(st.sampled_from(windows(0))))
         pinned = "sinks" in capabilities and window > 1 and draw(st.sampled_from((False,) * 15 + (True,)))

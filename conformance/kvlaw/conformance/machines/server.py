@@ -25,7 +25,7 @@ class ServerMachine(ServerRules, ActsOnLists):
     """Serves several sequences, each by a cache of its own, and lists of layers beside them."""
 
     optional = ("own_window", "compiled", "spoilt")
-    ACTS: ClassVar[Acts] = (*ServerRules.ACTS, "layers")
+    ACTS: ClassVar[Acts] = (*ServerRules.ACTS, "layers", "layers")
     most: ClassVar[int] = 4
     """How many sequences are served at once."""
 
