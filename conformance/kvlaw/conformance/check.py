@@ -56,7 +56,7 @@ class Effort:
 
 EFFORTS: dict[Budget, Effort] = {
     "quick": Effort(0, 0, 0, 0, 0, 0, 0, 0),
-    "ci": Effort(60, 340, 16, 50, 220, 12, 12, 4),
+    "ci": Effort(60, 340, 16, 50, 220, 12, 10, 4),
     "deep": Effort(2500, 12000, 30, 2000, 8000, 20, 1500, 8),
 }
 
