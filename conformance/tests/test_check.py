@@ -313,8 +313,10 @@ def test_the_shortest_trace_names_its_calls():
 
 def test_groups_are_checked_by_the_machines_of_groups():
     named = {kind: [machine.__name__ for machine, _, _ in machines(kind, EFFORTS["ci"])] for kind in KINDS}
-    assert named["full"] == named["ring"] == ["ProtocolMachine", "ContractMachine"]
-    assert named["full_rows"] == named["ring_rows"] == ["RowsProtocolMachine", "RowsContractMachine"]
+    assert named["full"] == named["ring"] == ["ProtocolMachine", "ContractMachine", "ServerMachine"]
+    assert (
+        named["full_rows"] == named["ring_rows"] == ["RowsProtocolMachine", "RowsContractMachine", "RowsServerMachine"]
+    )
     assert all(examples == 0 for kind in KINDS for _, examples, _ in machines(kind, EFFORTS["quick"]))
 
 

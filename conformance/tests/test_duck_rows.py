@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kvlaw.conformance.check import applicable
+from kvlaw.conformance.corpus import entries_for, needed
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.subjects.errors import TargetError
 from kvlaw.conformance.subjects.targets import open_object, open_target
@@ -93,6 +94,18 @@ def test_a_serial_target_stays_serial() -> None:
 def test_a_cache_without_merge_has_no_groups() -> None:
     with pytest.raises(TargetError, match="merge"):
         open_target("py:mlx_lm.models.cache:ConcatenateKVCache", {"kind": "full_rows"})
+
+
+def test_a_group_that_is_let_go_of_when_it_has_no_rows_is_not_asked_to_have_none() -> None:
+    """Clauses of groups without rows do not apply; all else that binds groups of mlx-lm's kind does."""
+    able, known = rows_of(ring, "ring_rows").capabilities, load_clauses().of_profile("core").by_id
+    assert "empty_group" not in able
+    lacking = [name for name in ("ROWS-10", "ROWS-16", "ROWS-17") if applicable(known[name], "ring_rows", able)]
+    assert lacking == ["ROWS-10", "ROWS-17"]
+    assert not any(needed(entry.trace) & {"empty_group"} for entry in entries_for("ring_rows", able))
+    for text in ("ring_rows window=4 ; filter none", "ring_rows window=4 rows=0"):
+        assert needed(parse(text).trace) >= {"rows", "empty_group"}
+        assert walk(rows_of(ring, "ring_rows"), text)[-1].record.outcome == "unsupported"
 
 
 class FirstRows(RowsDropIn):

@@ -41,6 +41,7 @@ from kvlaw.spec.calls import (
     Damage,
     Drop,
     FetchDense,
+    Filter,
     Load,
     LookAt,
     MakeCache,
@@ -456,6 +457,8 @@ def _needs(call: Call) -> Iterator[str]:
         yield "fingerprint"
     if isinstance(call, Prepare) and any(call.left or ()):
         yield "left_padding"
+    if isinstance(call, Filter) and not call.rows:
+        yield "empty_group"
     if isinstance(call, Append | MakeMask | Trim):
         yield from (needed for option, needed in _OPTIONS.items() if getattr(call, option, None) not in (None, False))
 

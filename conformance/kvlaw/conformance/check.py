@@ -24,6 +24,7 @@ from kvlaw.conformance.machines.protocol import ProtocolMachine
 from kvlaw.conformance.machines.recurrent import RecurrentContractMachine
 from kvlaw.conformance.machines.rows_contract import RowsContractMachine
 from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
+from kvlaw.conformance.machines.server import RowsServerMachine, ServerMachine
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.scope import ruled_out
 from kvlaw.conformance.session import Session, StoppedError, within_means
@@ -39,7 +40,10 @@ Budget = Literal["quick", "ci", "deep"]
 
 @frozen
 class Effort:
-    """How many machine traces a budget plays, and of how many rules each; of groups fewer, whose calls show more."""
+    """How many machine traces a budget plays, and of how many rules each; of groups fewer, whose calls show more.
+
+    A rule of a server is several acts of several calls each.
+    """
 
     protocol: int
     contract: int
@@ -47,12 +51,14 @@ class Effort:
     rows_protocol: int
     rows_contract: int
     rows_steps: int
+    server: int
+    server_steps: int
 
 
 EFFORTS: dict[Budget, Effort] = {
-    "quick": Effort(0, 0, 0, 0, 0, 0),
-    "ci": Effort(60, 340, 16, 50, 220, 12),
-    "deep": Effort(2500, 12000, 30, 1200, 2500, 20),  # of groups too more than 50,000 calls of each machine
+    "quick": Effort(0, 0, 0, 0, 0, 0, 0, 0),
+    "ci": Effort(60, 340, 16, 50, 220, 12, 10, 4),
+    "deep": Effort(2500, 12000, 30, 1200, 2500, 20, 600, 8),  # more than 50,000 calls of each machine of groups
 }
 
 
@@ -129,9 +135,18 @@ def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -
 
 
 def counted(profile: Profile, kind: str, capabilities: frozenset[str]) -> frozenset[str]:
-    """List the clauses that count for a target of ``kind`` with these capabilities."""
+    """List the clauses that count for a target of ``kind`` with these capabilities.
+
+    For groups those of files and prefixes count as well: they hold for the serial caches beside the groups.
+    """
     chosen = load_clauses().of_profile(profile)
-    return frozenset(c.id for c in chosen.values() if not applicable(c, kind, capabilities))
+    beside = [c for c in chosen.values() if kind in ROW_KINDS and not c.needs.isdisjoint(_KEPT)]
+    kept = frozenset(c.id for c in beside if not applicable(c, kind.removesuffix("_rows"), capabilities))
+    return kept | frozenset(c.id for c in chosen.values() if not applicable(c, kind, capabilities))
+
+
+_KEPT = ("files", "reuse")
+"""What is needed by clauses that speak of caches which are kept."""
 
 
 def replay(subject: Subject, profile: Profile, trace: Trace, on_call: OnCall | None = None) -> tuple[Step, ...]:
@@ -192,7 +207,7 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
                 _spoil_files(session, config)
     for machine, examples, steps in machines(kind, EFFORTS[plan.budget]):
         if examples:
-            session.stage = "any call" if "Contract" in machine.__name__ else "runtime protocol"
+            session.stage = STAGES[machine]
             play(bind(machine, session, kind, dict(plan.fixed)), examples, steps, plan.seed)
 
 
@@ -224,8 +239,21 @@ def machines(kind: Kind, effort: Effort) -> tuple[Played, ...]:
         return (
             (RowsProtocolMachine, effort.rows_protocol, effort.rows_steps),
             (RowsContractMachine, effort.rows_contract, effort.rows_steps),
+            (RowsServerMachine, effort.server, effort.server_steps),
         )
-    return (ProtocolMachine, effort.protocol, effort.steps), (ContractMachine, effort.contract, effort.steps)
+    return (
+        (ProtocolMachine, effort.protocol, effort.steps),
+        (ContractMachine, effort.contract, effort.steps),
+        (ServerMachine, effort.server, effort.server_steps),
+    )
+
+
+STAGES: Mapping[type[LockstepMachine], str] = {
+    **dict.fromkeys((ProtocolMachine, RowsProtocolMachine), "runtime protocol"),
+    **dict.fromkeys((ContractMachine, RowsContractMachine, RecurrentContractMachine), "any call"),
+    **dict.fromkeys((ServerMachine, RowsServerMachine), "server"),
+}
+"""What is told while a machine plays."""
 
 
 def _shortest(session: Session, failure: Failure, report: Report | None) -> Failure:
@@ -265,7 +293,7 @@ def _clause_result(
     own = tuple(f for f in failures if f.clause == clause.id)
     if own:
         return ClauseResult(clause, "fail", exercised, own)
-    if all(whys):
+    if all(whys) and not exercised:
         return ClauseResult(clause, "not applicable", why=whys[0])
     if not exercised and (why := ruled_out(clause.id, plan.fixed)):
         return ClauseResult(clause, "not applicable", why=why)

@@ -62,6 +62,7 @@ CAPABILITIES: dict[str, str] = {
     "known": "it appends decided tokens, each attended with one-query arithmetic",
     "list_appends": "an append to a list of layers reaches all of them or none",
     "rows": "it keeps several rows, each a sequence of its own, in a group",
+    "empty_group": "a group of it may have no rows",
     "merge": "it makes a group of groups and caches",
     "extract": "it makes a cache of one row of a group",
     "hand_back": "it makes a cache of one row that goes on by the policy of its group",
@@ -79,5 +80,7 @@ CAPABILITIES: dict[str, str] = {
 }
 """Every capability, and what a subject that has it does."""
 
-ROW_CAPABILITIES = frozenset(("rows", "merge", "extract", "hand_back", "filter", "padding", "left_padding", "bracket"))
+ROW_CAPABILITIES = frozenset(
+    ("rows", "empty_group", "merge", "extract", "hand_back", "filter", "padding", "left_padding", "bracket")
+)
 """The capabilities of groups."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from kvlaw.spec.calls import Append, Call, FetchDense, Load, MakeCache, MakeMask, OpenList, Prepare, Trim
+from kvlaw.spec.calls import Append, Call, FetchDense, Filter, Load, MakeCache, MakeMask, OpenList, Prepare, Trim
 from kvlaw.spec.clauses import load_clauses
 from kvlaw.spec.config import POLICIES, Policy
 from kvlaw.spec.text_form import parse
@@ -92,6 +92,7 @@ def needed(trace: Trace) -> frozenset[str]:
     layers += [call.layer for call in trace.calls if isinstance(call, MakeCache) and call.layer is not None]
     pinned |= {"rows"} if trace.config.is_rows else set[str]()
     pinned |= {"recurrent"} if trace.config.is_recurrent else set[str]()
+    pinned |= {"empty_group"} if trace.config.rows == 0 else set[str]()
     for layer in (trace.config, *layers):
         pinned |= set[str]() if layer.policy == "dense" else {"policy", layer.policy}
         pinned |= {"value_bits"} if layer.bits_of_values != layer.bits else set[str]()
@@ -117,6 +118,8 @@ def _needs_of(call: Call) -> set[str]:
         found.add("dense")
     if isinstance(call, Prepare) and any(call.left or ()):
         found.add("left_padding")
+    if isinstance(call, Filter) and not call.rows:
+        found.add("empty_group")
     if isinstance(call, Load) and call.other:
         found.add("fingerprint")
     if isinstance(call, OpenList) and any(layer.sinks for layer in call.layers):

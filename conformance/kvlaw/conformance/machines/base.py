@@ -87,6 +87,25 @@ class LockstepMachine(RuleBasedStateMachine):
         found = self.run_.oracle.world.get("c0")
         return found if isinstance(found, Model) else Model.empty(self.config.layer)
 
+    @property
+    def passing(self) -> dict[str, Any]:
+        """What a model passes for the mask: nothing, or its sliding window."""
+        own = "own_window" in self.used and "window_argument" in self.can and self.config.window is not None
+        return {"window": self.config.window} if own else {}
+
+    def caches(self) -> list[str]:
+        """List the serial caches."""
+        return [name for name, thing in self.run_.oracle.world.items() if isinstance(thing, Model)]
+
+    def fresh(self, letter: str) -> str:
+        """Give a name that nothing has."""
+        return f"{letter}{len(self.calls) + 1}"
+
+    def all_of(self, *calls: Call) -> None:
+        """Make calls until the trace is over."""
+        for call in calls:
+            self.do(call)
+
     def do(self, call: Call) -> None:
         """Make one call on both sides, unless the trace is over or a refused call has left nothing of that name."""
         if self.over or not all(name in self.run_.oracle.world for name in acted_on(call)):

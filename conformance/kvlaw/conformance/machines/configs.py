@@ -41,10 +41,10 @@ def configs(
     ``policies``, ``dtypes`` and ``code_bits`` are those with which the target is checked.
     """
     if kind in RECURRENT_KINDS:
-        return draw(_recurrent(kind, fixed, dtypes, odd=odd))
-    rows = kind in ROW_KINDS
+        return draw(_recurrent(kind, capabilities, fixed, dtypes, odd=odd))
+    rows, none = kind in ROW_KINDS, (0,) * ("empty_group" in capabilities)
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES if rows else SHAPES)))
-    config = evolve(config, rows=draw(st.sampled_from((None, 0, 1, 2, 3, 4)))) if rows else config
+    config = evolve(config, rows=draw(st.sampled_from((None, *none, 1, 2, 3, 4)))) if rows else config
     if kind == "ring_rows":
         window = fixed.get("window", draw(st.sampled_from(windows(0))))
         pinned = "sinks" in capabilities and window > 1 and draw(st.sampled_from((False,) * 15 + (True,)))
@@ -68,13 +68,20 @@ def configs(
 
 @st.composite
 def _recurrent(
-    draw: st.DrawFn, kind: Kind, fixed: Mapping[str, Any], dtypes: tuple[DType, ...], *, odd: bool
+    draw: st.DrawFn,
+    kind: Kind,
+    capabilities: frozenset[str],
+    fixed: Mapping[str, Any],
+    dtypes: tuple[DType, ...],
+    *,
+    odd: bool,
 ) -> Config:
     """Draw a configuration of a recurrent layer; its stamps are codes, whose sums are exact."""
+    none = (0,) * ("empty_group" in capabilities)
     config = Config(kind, dtype=draw(st.sampled_from(dtypes)), **draw(st.sampled_from(ROW_SHAPES)))
     config = evolve(
         config,
-        rows=draw(st.sampled_from((None, 0, 1, 2, 3, 4))) if kind == "recurrent_rows" else None,
+        rows=draw(st.sampled_from((None, *none, 1, 2, 3, 4))) if kind == "recurrent_rows" else None,
         conv=draw(st.sampled_from((None, None, 1, 2, 3, 5))),
         look="last" if draw(st.integers(0, 3)) == 0 else "every",
         poison=draw(st.integers(0, 7)) == 0,

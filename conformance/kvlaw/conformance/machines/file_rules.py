@@ -68,6 +68,12 @@ class ResumeRules(KnowsFiles):
         self.do(Save(as_=name))
         for _ in range(data.draw(st.integers(0, 2), label="decodes before the restart")):
             self.do(AppendDecode(**passing))
+        self.start_from(data, name, made, passing)
+        self.do(AppendDecode(**passing))
+        self.do(Drop(on=made))
+
+    def start_from(self, data: st.DataObject, name: str, made: str, passing: dict[str, Any]) -> None:
+        """Load a file, decode, read a prompt in one go, perhaps verify drafts, and decode."""
         self.do(Load(as_=made, on=name))
         self.do(AppendDecode(on=made, **passing))
         self.do(AppendWindow(length=data.draw(st.integers(1, 4), label="prompt"), on=made, **passing))
@@ -76,8 +82,6 @@ class ResumeRules(KnowsFiles):
             self.do(AppendWindow(length=3, on=made, **passing))
             self.do(RollBack(keep=(data.draw(st.integers(0, 3), label="keep"),), on=made))
         self.do(AppendDecode(on=made, **passing))
-        self.do(AppendDecode(**passing))
-        self.do(Drop(on=made))
 
 
 class FileRules(KnowsFiles, CallRules):

@@ -46,16 +46,14 @@ _LIST_ACTS = (
     *("file",) * 2,
     *("share",) * 2,
 )
-_acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
+list_acts = st.lists(st.sampled_from(_LIST_ACTS), min_size=1, max_size=4)
 
 
-class ListRules(KnowsFiles, SharesPrefixes):
-    """The part of a machine that acts on lists."""
+class ActsOnLists(KnowsFiles, SharesPrefixes):
+    """What is done with lists: opened, and acted on some times in a row."""
 
-    @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self._lists())
-    @rule(data=data_, acts=_acts)
-    def open_list(self, data: st.DataObject, acts: list[str]) -> None:
-        """Open a list of layers with windows of their own, and use it."""
+    def new_list(self, data: st.DataObject) -> str:
+        """Open a list of layers with windows of their own, and give its name."""
         full, rings = LayerSpec("full"), tuple(LayerSpec("ring", window) for window in (2, 3, 4))
         one_kind = (full,) if self.kind == "full" else rings
         policies = self.policies if self.config.bits else ()
@@ -63,24 +61,16 @@ class ListRules(KnowsFiles, SharesPrefixes):
         layers = data.draw(st.lists(layer, min_size=2, max_size=3))
         name = f"l{len(self.calls)}"
         self.do(OpenList(layers=tuple(layers), as_=name))
-        self.act(data, name, ["window", *acts])
-        self.fired("open_list")
+        return name
 
     @property
     def both_kinds(self) -> bool:
         """The target builds growing caches and rings, so that lists can mix them."""
         return self.layout or len(getattr(self.session.subject, "kinds", ())) > 1
 
-    def _lists(self) -> list[str]:
+    def lists(self) -> list[str]:
+        """Name the lists."""
         return [n for n, x in self.run_.oracle.world.items() if isinstance(x, Layers)]
-
-    @precondition(lambda self: not self.over and bool(self._lists()))
-    @rule(data=data_, acts=_acts)
-    def on_list(self, data: st.DataObject, acts: list[str]) -> None:
-        """Act on a list, some times in a row: all layers or none."""
-        name = data.draw(st.sampled_from(self._lists()))
-        self.act(data, name, acts)
-        self.fired("on_list")
 
     def act(self, data: st.DataObject, name: str, acts: list[str]) -> None:
         """Act on a list, some times in a row, until the trace is over."""
@@ -152,3 +142,22 @@ class ListRules(KnowsFiles, SharesPrefixes):
             self.do(AppendWindow(on=name, length=2, malformed="heads"))
         else:
             self.do(LookAt(on=name))
+
+
+class ListRules(ActsOnLists):
+    """The part of a machine that acts on lists."""
+
+    @precondition(lambda self: not self.over and "list" in self.used and "lists" in self.can and not self.lists())
+    @rule(data=data_, acts=list_acts)
+    def open_list(self, data: st.DataObject, acts: list[str]) -> None:
+        """Open a list of layers with windows of their own, and use it."""
+        self.act(data, self.new_list(data), ["window", *acts])
+        self.fired("open_list")
+
+    @precondition(lambda self: not self.over and bool(self.lists()))
+    @rule(data=data_, acts=list_acts)
+    def on_list(self, data: st.DataObject, acts: list[str]) -> None:
+        """Act on a list, some times in a row: all layers or none."""
+        name = data.draw(st.sampled_from(self.lists()))
+        self.act(data, name, acts)
+        self.fired("on_list")

@@ -4,8 +4,6 @@ Prefill in chunks, decode for a while, draft and verify with a trim or a round, 
 a restart from a file, a new conversation after a reset. How a history is filled (one window, decodes, mixed) is drawn.
 """
 
-from typing import Any
-
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -21,12 +19,6 @@ class ProtocolMachine(GeneratesCompiled, DraftRules, ResumeRules, SharesPrefixes
     """Calls as a runtime would."""
 
     optional = ("verify", "prefix", "conversation", "own_window", "draft", "resume", "share", "compiled")
-
-    @property
-    def passing(self) -> dict[str, Any]:
-        """What a model passes for the mask: nothing, or its sliding window."""
-        own = "own_window" in self.used and "window_argument" in self.can and self.config.window is not None
-        return {"window": self.config.window} if own else {}
 
     @precondition(lambda self: not self.over)
     @rule(data=st.data(), chunks=st.integers(1, 3))

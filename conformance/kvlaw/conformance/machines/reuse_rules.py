@@ -31,6 +31,11 @@ class SharesPrefixes(LockstepMachine):
         kept = data.draw(st.sampled_from(sorted({n for n in edges if 0 <= n <= len(line)})), label="shared")
         return (*line[:kept], *(_NEW + i for i in range(data.draw(st.integers(0, 2), label="new"))))
 
+    def next_turn(self, data: st.DataObject) -> tuple[int, ...]:
+        """Draw a prompt that goes on where an entry ends."""
+        line = data.draw(st.sampled_from(self.run_.oracle.reuses.entries), label="entry").tokens
+        return (*line, *(_NEW + i for i in range(data.draw(st.integers(1, 3), label="new"))))
+
     def request(self, data: st.DataObject, like: str, passing: dict[str, Any]) -> None:
         """Start from what a prompt shares, read on, and let go of it."""
         made = f"p{len(self.calls)}"

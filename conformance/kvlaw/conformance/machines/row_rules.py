@@ -11,7 +11,6 @@ from kvlaw.reference.oracle import Group
 from kvlaw.spec.calls import (
     AppendWindow,
     BeginPrefill,
-    Call,
     CommitPrefill,
     EndPrefill,
     Filter,
@@ -36,10 +35,6 @@ class RowRules(LockstepMachine):
         """List the groups."""
         return [name for name, thing in self.run_.oracle.world.items() if isinstance(thing, Group)]
 
-    def caches(self) -> list[str]:
-        """List the serial caches."""
-        return [name for name, thing in self.run_.oracle.world.items() if isinstance(thing, Model)]
-
     def group(self, name: str) -> Group:
         """Give a group's model; one without rows, if there is none of that name."""
         found = self.run_.oracle.world.get(name)
@@ -49,10 +44,6 @@ class RowRules(LockstepMachine):
         """Count the rows that these groups and caches would bring to a merge."""
         things = [self.run_.oracle.world.get(name) for name in names]
         return sum(len(thing.rows) if isinstance(thing, Group) else 1 for thing in things)
-
-    def fresh(self, letter: str) -> str:
-        """Give a name that nothing has."""
-        return f"{letter}{len(self.calls) + 1}"
 
     @property
     def model(self) -> Model:
@@ -66,11 +57,6 @@ class RowRules(LockstepMachine):
         return "left_padding" in self.can
 
     # What is done in several calls.
-
-    def all_of(self, *calls: Call) -> None:
-        """Make calls until the trace is over."""
-        for call in calls:
-            self.do(call)
 
     def newcomers(self, count: int) -> Names:
         """Make fresh caches."""

@@ -191,7 +191,7 @@ class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
         """Keep any rows, in any order; in the layout profile seldom one twice, or one that is not there."""
         name = self.some_group(data)
         count = len(self.group(name).rows)
-        rows = some_rows(data, count, least=0 if self.layout else 1)
+        rows = some_rows(data, count, least=0 if self.layout and "empty_group" in self.can else 1)
         if self.layout and "beyond" in self.used and data.draw(st.integers(0, 3)) == 0:
             rows = (*rows, data.draw(st.sampled_from((-1, 0, count))))
         if rows or self.layout:

@@ -5,25 +5,17 @@ is being decoded, all rows decode and verify drafts, rows leave, go on alone and
 empty is filled again.
 """
 
-from typing import Any
-
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from kvlaw.conformance.machines.batch_rules import CROWD, BatchRules
 from kvlaw.conformance.machines.calls import lengths
-from kvlaw.conformance.machines.compiled_rules import GeneratesCompiled
-from kvlaw.conformance.machines.round_rules import DraftRules
-from kvlaw.conformance.machines.row_rules import Names, RowRules, some_rows
+from kvlaw.conformance.machines.row_rules import some_rows
 from kvlaw.reference import index_group
-from kvlaw.reference.oracle import Group
 from kvlaw.spec.calls import (
     AppendDecode,
     AppendWindow,
-    Clone,
-    Drop,
-    Extract,
     Filter,
-    HandBack,
     LookAt,
     MakeCache,
     Prepare,
@@ -32,51 +24,15 @@ from kvlaw.spec.calls import (
 )
 
 data_ = st.data()
-_CROWD = 9
 
 
-class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
+class RowsProtocolMachine(BatchRules):
     """Calls on a batch as a runtime would make them."""
 
     optional = (
         *("bracket", "retire", "back", "own_window", "snapshot", "conversation", "keep_old", "draft"),
         "compiled",
     )
-
-    def __init__(self) -> None:
-        """Start with the batch that is opened first, and nobody away."""
-        super().__init__()
-        self.batch = "c0"
-        self.away: list[str] = []
-
-    @property
-    def here(self) -> Group:
-        """The batch."""
-        return self.group(self.batch)
-
-    @property
-    def running(self) -> bool:
-        """There are rows to be decoded."""
-        return not self.over and bool(self.here.rows)
-
-    @property
-    def passing(self) -> dict[str, Any]:
-        """What a model passes for the mask: nothing, or its sliding window."""
-        own = "own_window" in self.used and "window_argument" in self.can and self.config.window is not None
-        return {"window": self.config.window} if own else {}
-
-    def join(self, names: Names) -> None:
-        """Make the new batch of the old one and of who comes; the old one is let go of, or looked at later."""
-        old, made = self.batch, self.together(names)
-        if made is None:
-            return
-        self.batch = made
-        for name in names:
-            if "keep_old" not in self.used or len(self.run_.oracle.world) > _CROWD:
-                self.do(Drop(on=name))
-            elif name == old:
-                self.do(LookAt(on=name))
-        self.away = [name for name in self.away if name in self.run_.oracle.world and name not in names]
 
     # Prefill.
 
@@ -158,18 +114,11 @@ class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
 
     # Rows that leave.
 
-    @precondition(lambda self: self.running and "extract" in self.can and len(self.run_.oracle.world) < _CROWD)
+    @precondition(lambda self: self.running and "extract" in self.can and len(self.run_.oracle.world) < CROWD)
     @rule(data=data_, back=st.booleans(), go_on=st.integers(0, 2))
     def leave(self, data: st.DataObject, back: bool, go_on: int) -> None:
         """Take a row out as a cache of its own, keep the others, and perhaps go on with it alone."""
-        row = data.draw(st.integers(0, len(self.here.rows) - 1))
-        name = self.fresh("e")
-        make = HandBack if back and "back" in self.used and "hand_back" in self.can else Extract
-        self.do(make(row=row, as_=name, on=self.batch))
-        self.away.append(name)
-        others = tuple(b for b in range(len(self.here.rows)) if b != row)
-        if "filter" in self.can and (others or "retire" in self.used) and data.draw(st.integers(0, 3)):
-            self.do(Filter(rows=others, on=self.batch))
+        name = self.take_out(data, back=back)
         if go_on:
             length = data.draw(st.sampled_from(lengths(self.config.window, 0)[:4]))
             self.do(AppendWindow(length=length, on=name) if go_on == 2 else AppendDecode(on=name))
@@ -200,7 +149,7 @@ class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
         self.do(AppendDecode(on=self.batch, **self.passing))
         self.fired("retire")
 
-    @precondition(lambda self: self.running and "retire" in self.used and "filter" in self.can)
+    @precondition(lambda self: self.running and self.empties and "filter" in self.can)
     @rule(data=data_, count=st.integers(1, 3))
     def refill(self, data: st.DataObject, count: int) -> None:
         """Let all rows retire, look at the empty batch, and fill it again: by padded prompts or by a merge."""
@@ -231,17 +180,13 @@ class RowsProtocolMachine(RowRules, GeneratesCompiled, DraftRules):
 
     @precondition(
         lambda self: (
-            self.running and "snapshot" in self.used and "clone" in self.can and len(self.run_.oracle.world) < _CROWD
+            self.running and "snapshot" in self.used and "clone" in self.can and len(self.run_.oracle.world) < CROWD
         )
     )
     @rule(count=st.integers(1, 4))
     def snapshot(self, count: int) -> None:
         """Clone the batch and let the clone go its own way."""
-        name = self.fresh("c")
-        self.do(Clone(as_=name, on=self.batch))
-        self.do(AppendWindow(length=count, on=name, **self.passing))
-        self.do(AppendDecode(on=self.batch, **self.passing))
-        self.do(AppendDecode(on=name, **self.passing))
+        self.part_ways(count)
         self.fired("snapshot")
 
     @precondition(lambda self: not self.over and "conversation" in self.used and "reset" in self.can)

@@ -57,7 +57,7 @@ class ContractRowsAdapter(ContractAdapter):
         """Adapt groups that ``make_rows`` builds and caches that ``make`` builds; ``example`` is a group."""
         super().__init__(arrays, make, example)
         self.make_rows = make_rows
-        able = {"rows"} | {
+        able = {"rows", "empty_group"} | {
             a for name, brings in ROW_CALLS.items() if callable(getattr(example, name, None)) for a in brings
         }
         able -= set() if callable(getattr(example, "finalize", None)) else {"padding", "left_padding"}

@@ -17,7 +17,7 @@ SHOWN = frozenset(
 )
 """What our recurrent caches can do and show."""
 FILES = frozenset({"files", "fingerprint"})
-OF_ROWS = frozenset({"rows", "merge", "extract", "filter", "padding", "left_padding"})
+OF_ROWS = frozenset({"rows", "merge", "extract", "filter", "padding", "left_padding", "empty_group"})
 
 
 def make_recurrent(layer: LayerSpec, _config: Config) -> Any:

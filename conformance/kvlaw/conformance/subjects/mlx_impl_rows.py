@@ -12,6 +12,8 @@ from attrs import evolve
 from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.conformance.subjects.mlx_impl import EXAMPLES, POLICY, CompiledAppends, make_cache, policy_of
+from kvlaw.conformance.subjects.mlx_impl_files import OurFiles
+from kvlaw.conformance.subjects.mlx_impl_store import OurStore
 from kvlaw.reference.numerics.quantized_attention import TILED_BITS, TILED_DTYPES, KernelSet
 from kvlaw.spec.config import Config, Kind, LayerSpec, Policy
 
@@ -24,7 +26,7 @@ def make_group(layer: LayerSpec, rows: int, config: Config, kernel_set: KernelSe
     return build(layer.kind, layer.window, rows, sinks=layer.sinks, **policy_of(layer, config, kernel_set))
 
 
-class MlxImplRowsAdapter(CompiledAppends, ContractRowsAdapter):
+class MlxImplRowsAdapter(CompiledAppends, OurFiles, OurStore, ContractRowsAdapter):
     """Our groups of rows, and our caches beside them."""
 
     def __init__(self, kind: Kind, policy: Policy = "dense", kernel_set: KernelSet = "unfused") -> None:
@@ -38,6 +40,7 @@ class MlxImplRowsAdapter(CompiledAppends, ContractRowsAdapter):
         self.kinds, self.computes = (kind,), "mlx"
         self.policies = (policy,)
         self.capabilities = (self.capabilities - POLICY) | {"sinks", "merge", "compiled"}
+        self.capabilities |= {"files", "fingerprint", "reuse"}  # of the serial caches
         if policy != "dense":
             self.capabilities |= POLICY - {"affine", "bf16_first"} | {policy}
 
