@@ -90,10 +90,21 @@ def test_the_reference_never_diverges(played: Played):
 
 
 def test_every_rule_fires(played: Played):
-    fired = {name for one in played.values() for name, times in one.rules.items() if times >= 3}
     wanted = {f"{m.__name__}.{rule}" for m in MACHINES for rule in rules_of(m)}
     assert len(wanted) > 50
-    assert wanted - fired == set()
+    for number in range(1, 4):  # what the traces of one seed miss, those of another have
+        if not (missing := wanted - fired_by(played)):
+            break
+        for kind in KINDS:
+            for machine, examples, steps in machines(kind, EFFORTS["ci"]):
+                if any(name.startswith(f"{machine.__name__}.") for name in missing):
+                    play(bind(machine, played[kind, "layout"], kind, {}), examples, steps, number)
+    assert wanted - fired_by(played) == set()
+
+
+def fired_by(played: Played) -> set[str]:
+    """List the rules that fired several times."""
+    return {name for one in played.values() for name, times in one.rules.items() if times >= 3}
 
 
 def test_every_act_of_a_server_is_played(played: Played):
@@ -234,7 +245,8 @@ def test_a_cache_is_asked_nothing_that_it_lacks(kind: Kind):
 
 def test_recurrent_layers_are_of_every_kernel_and_never_of_arbitrary_bits():
     Recorder.told = []
-    play(bind(RecurrentRecorder, session("recurrent", "layout"), "recurrent", {}), 80, 1, 0)
+    for number in range(3):
+        play(bind(RecurrentRecorder, session("recurrent", "layout"), "recurrent", {}), 80, 1, number)
     configs = [trace.config for trace in Recorder.told]
     assert {1, 2, 3, 4, 5} <= {config.kernel for config in configs}
     assert {config.stamp for config in configs} == {"code"}  # sums of slots are exact for these alone

@@ -20,7 +20,7 @@ from kvlaw.conformance.subjects.oracle_store import Store, Stored
 from kvlaw.reference.layout_group import RowGroup
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.calls import AppendName, Call
-from kvlaw.spec.config import KINDS, ROW_KINDS, Kind
+from kvlaw.spec.config import ROW_KINDS, SERIAL_KINDS, Kind
 
 STEPS = 4
 TRACES: list[tuple[Call, ...]] = []
@@ -58,7 +58,7 @@ def back_and_used(trace: Sequence[Call], verbs: frozenset[str]) -> bool:
     return any(call.verb in verbs and made & {call.on, *getattr(call, "sources", ())} for call in trace)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*SERIAL_KINDS, *ROW_KINDS])
 def test_typical_traces_mix_everything(kind: Kind) -> None:
     """Join, draft, leave, be kept, come again and go on: in one trace, and in many."""
     rows = kind in ROW_KINDS

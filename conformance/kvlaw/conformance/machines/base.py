@@ -17,6 +17,7 @@ from kvlaw.conformance.failures import failure_class
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.machines.configs import configs
 from kvlaw.conformance.machines.policies import served
+from kvlaw.conformance.machines.steady import drawn_by_seed
 from kvlaw.conformance.minimise import acted_on
 from kvlaw.conformance.session import Session, within_means
 from kvlaw.reference.model import Model
@@ -165,4 +166,5 @@ def play(machine: type[LockstepMachine], examples: int, steps: int, number: int)
         suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
         phases=(Phase.explicit, Phase.generate, Phase.shrink) if machine.raising else (Phase.generate,),
     )
-    run_state_machine_as_test(seed(number)(machine), settings=chosen)
+    with drawn_by_seed():
+        run_state_machine_as_test(seed(number)(machine), settings=chosen)
