@@ -6,7 +6,7 @@ from typing import Any, cast
 from attrs import astuple, frozen
 
 from kvlaw.conformance.interface import Adapter, NonsenseError, RecurrentStep, UnsupportedError
-from kvlaw.conformance.recurrent_stamps import recurrent_inputs, steady
+from kvlaw.conformance.recurrent_stamps import decay_of, recurrent_inputs
 from kvlaw.conformance.stamps import spoil
 from kvlaw.spec.calls import (
     Advance,
@@ -141,8 +141,9 @@ class Giver:
         """Make what an advance hands over, spoilt where the call says so."""
         given = payload if call.malformed is None else spoil(payload, call.malformed, decode_call=False)
         parts = recurrent_inputs(given, payload.tokens)
+        decay = decay_of(parts["values"], payload.tokens, payload.padding)
         made = {name: self.adapter.tensor(bits, given.dtype) for name, bits in parts.items()}
-        return RecurrentStep(**made, decay=self.adapter.tensor(steady(parts["values"]), "f32"))
+        return RecurrentStep(**made, decay=self.adapter.tensor(decay, "f32"))
 
     def spend_step(self, step: RecurrentStep) -> None:
         """Overwrite the caller's arrays of an advance, where the trace asks for it."""

@@ -146,6 +146,8 @@ class Lockstep:
         origins = self.rows.origins(call, self.oracle.world)
         payload = self.questions.payload(call, tokens, asked, rows)
         payload = Payload(_live(before)) if isinstance(call, Publish) else payload
+        if payload is not None and isinstance(acted, RecurrentModel):
+            payload = evolve(payload, padding=_padding(acted, tokens))
         observation = self.subject.apply(call, payload, look)
         expectation = self.oracle.step(call, tokens, self._seen(call, observation, look))
         if asked is not None:
@@ -260,6 +262,13 @@ def _mask_of(shown: Shown) -> MaskKind | None:
     if shown.read is not None:
         return shown.read.mask
     return shown.observation.mask.kind if shown.observation.mask is not None else None
+
+
+def _padding(rows: RecurrentModel, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    """List the tokens of an advance that are padding of their row."""
+    length = len(tokens) // max(1, rows.count)
+    real = {tokens[b * length + i] for b, own in enumerate(rows.real(length)) for i in own}
+    return tuple(token for token in tokens if token not in real)
 
 
 def _live(thing: object) -> tuple[int, ...]:

@@ -33,9 +33,13 @@ def recurrent_inputs(payload: Payload, tokens: Tokens) -> dict[str, Bits]:
     return {"inputs": inputs, **hots, "values": values, "beta": beta}
 
 
-def steady(values: Bits) -> Bits:
-    """Make the decay that forgets nothing ``[B, L, H]``, in float32, for values ``[B, L, H, E]``."""
-    return encode(np.ones(values.shape[:-1], np.float32), "f32")
+def decay_of(values: Bits, tokens: Tokens, padding: Tokens) -> Bits:
+    """Make the decay ``[B, L, H]``, in float32, for values ``[B, L, H, E]``.
+
+    That of a token forgets nothing, that of padding everything: a row that decays by its padding is found out.
+    """
+    kept = np.resize(np.array([token not in padding for token in tokens or (1,)], np.float32), values.shape[:-2])
+    return encode(np.repeat(kept[..., np.newaxis], values.shape[-2], -1), "f32")
 
 
 _SLOTS = (asked_by, written_by)

@@ -132,7 +132,8 @@ class Observation:
 class Payload:
     """The tensors of one call, made from token ids.
 
-    Keys are ``[B, Hkv, L, Dk]``, values ``[B, Hkv, L, Dv]``, queries ``[B, H, L, Dk]``.
+    Keys are ``[B, Hkv, L, Dk]``, values ``[B, Hkv, L, Dv]``, queries ``[B, H, L, Dk]``.  ``padding`` lists, of an
+    advance, the tokens that are padding of their row.
     """
 
     tokens: tuple[int, ...] = ()
@@ -141,3 +142,4 @@ class Payload:
     queries: Bits = field(factory=lambda: np.zeros(0, np.uint16))
     dtype: str = "bf16"
     scale: float = 1.0
+    padding: tuple[int, ...] = ()

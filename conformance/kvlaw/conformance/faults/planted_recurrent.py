@@ -11,7 +11,7 @@ from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.conformance.subjects.oracle_files import FileFormat
 from kvlaw.conformance.subjects.oracle_recurrent import RecurrentLayer
 from kvlaw.reference.layout import Refusal
-from kvlaw.reference.numerics import Bits
+from kvlaw.reference.numerics import Bits, decode, encode
 from kvlaw.reference.numerics.gated_delta import Inputs
 from kvlaw.reference.recurrent import Numbers, Recurrent, Row
 from kvlaw.spec.observations import StateView
@@ -179,6 +179,25 @@ class PaddingClearsTheMatrix(Recurrent):
             if not row.any() and self.rows[b].matrices:
                 blank = np.zeros_like(self.rows[b].matrices[-1])
                 self.rows[b] = Row(self.rows[b].inputs, (*self.rows[b].matrices[:-1], blank))
+        return outputs
+
+
+@fault(
+    "padding-decays",
+    breaks="REC-8",
+    trace="recurrent_rows ; advance 1 ; prepare lengths=0,1 right=1,0 ; advance 1",
+)
+class PaddingDecays(Recurrent):
+    """The decay of a padded column is applied, and only what it would write is left out."""
+
+    def advance(self, inputs: Bits, projected: Inputs) -> Bits:
+        counted = self.counts(inputs.shape[1]) if inputs.ndim == 3 else np.ones((0, 0), np.bool_)  # [B, L, C]
+        outputs = super().advance(inputs, projected)
+        for b, row in enumerate(self.rows):
+            if row.matrices:
+                lost = decode(projected.decay[b][~counted[b]], "f32").prod(0)  # [H]
+                faded = decode(row.matrices[-1], "f32") * lost[:, np.newaxis, np.newaxis]
+                self.rows[b] = Row(row.inputs, (*row.matrices[:-1], encode(faded.astype(np.float32), "f32")))
         return outputs
 
 
