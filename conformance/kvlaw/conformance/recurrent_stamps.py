@@ -25,7 +25,7 @@ def recurrent_inputs(payload: Payload, tokens: Tokens) -> dict[str, Bits]:
     """
     dtype = cast("DType", payload.dtype)
     keys, values = _by_position(payload.keys), _by_position(payload.values)
-    inputs = keys.reshape(*keys.shape[:-2], -1)
+    inputs = keys.reshape(*keys.shape[:-2], keys.shape[-2] * keys.shape[-1])  # no -1: there may be no positions
     shape = keys.shape[:-1]
     asked, written = (_one_hots([slot(t) for t in tokens or (1,)], (*shape, keys.shape[-1])) for slot in _SLOTS)
     beta = encode(np.ones(values.shape[:-1], np.float32), dtype)

@@ -138,6 +138,16 @@ def _is_ours(name: str) -> bool:
     return name == PACKAGE or name.startswith(f"{PACKAGE}.")
 
 
+def told(package: Any, act: Callable[..., Any], *arguments: Any) -> Any:
+    """Ask; a failure that is no ``CacheError`` of the package is nonsense, and so an error, not a refusal."""
+    try:
+        return act(*arguments)
+    except (package.CacheError, UnsupportedError, NonsenseError):
+        raise
+    except Exception as error:
+        raise NonsenseError(f"{type(error).__name__}: {error}") from error
+
+
 _TOLD = (
     *("merge", "extract", "hand_back", "filter", "prepare", "finalize"),
     *("begin_prefill", "commit_prefill", "end_prefill", "show_rows"),
@@ -174,12 +184,7 @@ class ChangedAdapter(ContractRowsAdapter):
         return self.loaded.package.merge(list(sources))
 
     def _told(self, act: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return act(*arguments)
-        except (self.loaded.package.CacheError, UnsupportedError):
-            raise
-        except Exception as error:
-            raise NonsenseError(f"{type(error).__name__}: {error}") from error
+        return told(self.loaded.package, act, *arguments)
 
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
