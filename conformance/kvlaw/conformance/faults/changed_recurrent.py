@@ -1,16 +1,23 @@
 """Recurrent caches and groups of one import of the implementation, as a subject.
 
-They are asked as the suite asks ours.  Beside that an advance that is accepted is asked, of a copy that was made before
-it, for what a model asks first: what its convolution reads (``window``, REC-3) and which columns count (``padding``,
-REC-8).  Both follow from what the cache shows before and after; another answer is nonsense.
+They are asked as the suite asks ours.  Beside that an advance that is accepted is compared with what copies, made
+before it, answer:
+
+* what a model asks first, what its convolution reads (``window``, REC-3) and which columns count (``padding``, REC-8),
+  follows from what the cache shows before and after the advance;
+* an empty cache refuses each array that fits none of the others (REC-15);
+* a position of which nothing is written (beta 0) leaves the matrix as it is (REC-2).
+
+Another answer is nonsense.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from attrs import astuple
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.faults.changed import Loaded, told
@@ -24,6 +31,8 @@ _TOLD = (
     *("merge", "extract", "filter", "prepare", "finalize", "begin_round", "commit_round", "roll_back"),
 )
 """The calls that are asked as they are."""
+_TOGETHER = ((0,), (1,), (2,), (3,), (4,), (5,), (1, 2), (1, 2, 3))
+"""Which arrays of an advance are longer or shorter than the others: one, queries and keys, these with the values."""
 
 
 def recurrent_subject(loaded: Loaded, name: str = "mlx_impl") -> Subject:
@@ -57,10 +66,14 @@ class ChangedRecurrentAdapter(MlxImplRecurrentAdapter):
         return self.package.merge_recurrent(list(sources))
 
     def advance(self, cache: Any, step: RecurrentStep) -> Any:
-        """Run positions, and compare what a model asks before them with what they did."""
+        """Run positions, and compare what they did with what copies answer that were made before."""
         before = told(self.package, cache.clone)
         outputs = told(self.package, super().advance, cache, step)
         told(self.package, self._compare, before, cache, step.inputs)
+        if "conv" not in before.state():
+            told(self.package, self._misfits, before, step)
+        elif step.inputs.shape[1] == 1:
+            told(self.package, self._unwritten, before, step)
         return outputs
 
     def _compare(self, before: Any, after: Any, inputs: Any) -> None:
@@ -81,6 +94,39 @@ class ChangedRecurrentAdapter(MlxImplRecurrentAdapter):
             flags = np.ones_like(counted) if said is None else np.asarray(self.arrays.bits(said))
             if not np.array_equal(flags, counted):
                 raise NonsenseError("padding that is not the columns that do not count (REC-8)")
+
+    def _misfits(self, empty: Any, step: RecurrentStep) -> None:
+        """Ask an empty copy for advances of arrays that do not fit each other."""
+        for arrays in self._spoilt(astuple(step, recurse=False)):
+            try:
+                empty.advance(*arrays)
+            except self.package.CacheError:
+                continue
+            raise NonsenseError("an advance of arrays that do not fit each other (REC-15)")
+
+    def _spoilt(self, good: tuple[Any, ...]) -> Iterator[list[Any]]:
+        """Give the arrays with one spoilt (none, truth values, an axis less or more), or some longer or shorter."""
+        for n, part in enumerate(good):
+            for wrong in (None, part == part, part[..., 0], part[..., None], part[None]):  # noqa: PLR0124
+                yield [*good[:n], wrong, *good[n + 1 :]]
+        for asked in _TOGETHER:
+            yield [self._twice(part, 1) if n in asked else part for n, part in enumerate(good)]
+            yield [part[:, 1:] if n in asked else part for n, part in enumerate(good)]
+        yield [self._twice(part, 2) if n in (1, 2) else part for n, part in enumerate(good)]
+
+    def _twice(self, part: Any, axis: int) -> Any:
+        """Make an array of the same positions, or heads, twice."""
+        bits, dtype = self.arrays.bits(part), self.arrays.dtype_of(part)
+        assert dtype is not None  # it was made by a step
+        return self.arrays.tensor(np.concatenate([bits, bits], axis=axis), dtype)
+
+    def _unwritten(self, before: Any, step: RecurrentStep) -> None:
+        """Run one position with beta 0 on a copy."""
+        twin, held = before.clone(), before.state()["matrix"]
+        parts = astuple(step, recurse=False)
+        twin.advance(*parts[:5], parts[5] * 0)
+        if not bool((twin.state()["matrix"] == held).all()):
+            raise NonsenseError("a matrix that is written with beta 0 (REC-2)")
 
 
 def _refuse_what_has_no_name(layer: LayerSpec) -> None:
