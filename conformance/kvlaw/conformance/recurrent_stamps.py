@@ -54,6 +54,11 @@ def _by_position(plane: Bits) -> Bits:
     return np.ascontiguousarray(np.swapaxes(plane, -3, -2))
 
 
+def _all_zeros(bits: Bits) -> bool:
+    """Say whether all are zeros of either sign, by their bits: what is not a number is no reason for a warning."""
+    return not (bits << 1).any()
+
+
 @frozen
 class RecurrentDecoder:
     """Reads a recurrent layer's state and outputs by the tables of one configuration."""
@@ -75,7 +80,7 @@ class RecurrentDecoder:
         c = self.stamper.config
         self._check("the matrix", matrix, (1, c.kv_heads, c.value_dim, c.head_dim))
         numbers = decode(matrix, "f32")[0]
-        if numbers[..., SLOTS:].any():
+        if not _all_zeros(matrix[0][..., SLOTS:]):
             return (FOREIGN,) * SLOTS
         return tuple(self._valued(numbers[..., slot]) for slot in range(SLOTS))
 
@@ -93,7 +98,7 @@ class RecurrentDecoder:
 
     def _owner(self, side: str, heads: Bits) -> int:
         """Tell whose bytes all heads ``[H, D]`` are: 0 if they are zeros of either sign."""
-        if not decode(heads, self.stamper.config.dtype).any():
+        if _all_zeros(heads):
             return 0
         known = self.stamper.owners(side)
         found = [known.get(np.ascontiguousarray(head).tobytes()) for head in heads]
