@@ -26,7 +26,7 @@ from kvlaw.spec.contract import Subject
 from kvlaw.spec.trace import Trace
 
 MODULES = (
-    *("geometry", "masks", "precision", "codes", "codec"),
+    *("geometry", "masks", "precision", "codes", "codec", "caches"),
     *("group_geometry", "group_masks", "group_planes", "group_plans", "group_settle", "group_merge"),
     *("group_appends", "groups", "group_content"),
     *("recurrent", "recurrent_rows", "recurrent_state"),
