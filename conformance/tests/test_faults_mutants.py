@@ -28,6 +28,15 @@ from kvlaw.spec.text_form import parse
 CLAUSES = load_clauses()
 SHORT = "masks.window_shape: history + length > bound -> history + length >= bound"
 """An array one position early: MASK-5, MASK-7."""
+SHORTER_KEYS = (
+    "recurrent_state._fit_each_other: step.keys.shape[:2] == step.values.shape[:2] == (batch, length) -> "
+    "step.keys.shape[:2] <= step.values.shape[:2] == (batch, length)"
+)
+SWAPPED_GATES = (
+    "recurrent_state.advanced: step.run(step.queries, step.keys, step.values, step.decay, step.beta, "
+    "state.matrix, padding) -> step.run(step.queries, step.keys, step.values, step.beta, step.decay, "
+    "state.matrix, padding)"
+)
 
 
 def the(name: str) -> Mutant:
@@ -85,6 +94,43 @@ def test_modules_of_groups_walk_the_traces_of_groups_and_others_the_others() -> 
     assert [name for name, _ in suited(rows, traces, {rows.name})] == ["rows"]
     of_codes = next(m for m in mutants() if m.name.startswith("codes.AffinePlanes.row: "))
     assert [name for name, _ in suited(of_codes, traces)] == ["rows", "codes"]
+
+
+def test_modules_of_recurrent_layers_walk_their_traces_alone() -> None:
+    texts = {"alone": "recurrent ; advance 1", "group": "recurrent_rows ; advance 1", "serial": "full ; decode"}
+    traces = tuple((name, parse(text).trace) for name, text in texts.items())
+    for module in ("recurrent", "recurrent_rows", "recurrent_state"):
+        mutant = next(m for m in mutants() if m.module == module)
+        assert [name for name, _ in suited(mutant, traces)] == ["alone", "group"]
+    assert [name for name, _ in suited(the(SHORT), traces)] == ["serial"]
+    assert control(traces, CLAUSES) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        # what the convolution reads, of a group without a state
+        ("recurrent_rows.RecurrentRows.window: self.kernel - 1 -> self.kernel + 1", "recurrent_rows ; advance 1"),
+        # queries and keys shorter than the rest, on an empty copy
+        (
+            SHORTER_KEYS,
+            "recurrent ; advance 2",
+        ),
+        # beta 0 for decay, on a copy with a state
+        (
+            SWAPPED_GATES,
+            "recurrent ; advance 1 ; advance 1",
+        ),
+        # what a cache stores, and whether it is due
+        ("caches.Cache.fetch_stored: self._fetch(keys, values) -> self._fetch(values, keys)", "full ; dense 1"),
+        (
+            "precision.Precision.due: 0 -> -1 in return boundary is not None and offset >= boundary and (offset != 0)",
+            "full bits=4 start=0",
+        ),
+    ],
+)
+def test_what_is_asked_of_copies_kills(name: str, text: str) -> None:
+    assert kill(the(name), [("one", parse(text).trace)], CLAUSES).word == "killed"
 
 
 def test_a_mutant_that_cannot_be_imported_is_killed_by_that() -> None:

@@ -12,7 +12,7 @@ from kvlaw.conformance.check import Plan, check, replay
 from kvlaw.conformance.claims import unkept, unobserved
 from kvlaw.conformance.recurrent_stamps import FOREIGN, RecurrentDecoder, recurrent_inputs
 from kvlaw.conformance.result import CheckResult
-from kvlaw.conformance.stamps import Stamper
+from kvlaw.conformance.stamps import Stamper, spoil
 from kvlaw.conformance.subjects.mlx_lm_arrays import ArraysAdapter
 from kvlaw.conformance.subjects.targets import open_target
 from kvlaw.mlx_impl import RecurrentCache
@@ -71,6 +71,24 @@ def test_what_is_no_tokens_is_foreign() -> None:
     spread[0, :, 0, 9] = 1  # a slot that nobody writes
     assert slots(near) == (FOREIGN, 0, 0, 0, 0)
     assert slots(spread) == (FOREIGN,) * 5
+
+
+@pytest.mark.parametrize("pattern", [0x7FC00001, 0x7F800001, 0xFFFFFFFF])
+def test_what_is_no_number_is_foreign_and_warns_of_nothing(pattern: int) -> None:
+    decoder, _ = handed((1,))
+    matrix, tail = np.full((1, 2, 64, 64), pattern, np.uint32), np.full((1, 3, 128), pattern >> 16, np.uint16)
+    state = decoder.state(StateView(tail=tail, matrix=matrix), CacheRecord())
+    assert (state.tail, state.slots) == ((FOREIGN,) * 3, (FOREIGN,) * 5)
+    matrix[..., 2:] = 0
+    assert decoder.state(StateView(matrix=matrix), CacheRecord()).slots == (FOREIGN, FOREIGN, 0, 0, 0)
+
+
+def test_an_advance_of_no_positions_reaches_the_layer() -> None:
+    stamper = Stamper(Config("recurrent"))
+    spoilt = spoil(stamper.payload((1, 2), np.zeros(0, np.uint16)), "empty", decode_call=False)
+    shapes = {name: part.shape for name, part in recurrent_inputs(spoilt, (1, 2)).items()}
+    heads = (1, 0, 2, 64)
+    assert shapes == {"inputs": (1, 0, 128), "queries": heads, "keys": heads, "values": heads, "beta": (1, 0, 2)}
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 128, 1), (2, 3, 128), (1, 3, 64)])

@@ -87,6 +87,13 @@ def test_a_write_replaces_what_its_slot_held_and_the_tail_holds_the_newest_input
     assert cache.identity == "recurrent(conv=3)"
 
 
+def test_decay_comes_before_a_write_and_beta_says_how_much_of_it_is_written() -> None:
+    inputs, keys, _, values, gates, _ = slots((0, 8), (0, 9))
+    for cache in (RecurrentCache(3), RecurrentRows(3, 1)):
+        outputs = cache.advance(inputs, keys, keys, values, gates * 0.5, gates * 0.25)
+        assert outputs.flatten().tolist() == [2, 3]  # 8 / 4;  2 / 2 = 1, and 1 + (9 - 1) / 4
+
+
 def test_the_window_of_a_convolution_is_the_tail_and_the_new_inputs() -> None:
     cache, inputs = RecurrentCache(3), slots((0, 1), (0, 1))[0]
     assert cache.window(inputs).tolist() == [[[0.0], [0.0], [1.0], [2.0]]]
@@ -398,9 +405,29 @@ def test_arrays_that_do_not_fit_are_refused(part: int) -> None:
         return lambda: advance_by(*good[:part], array, *good[part + 1 :])
 
     refused(cache, ShapeError, spoilt(good[part][:, :1]))
+    refused(cache, ShapeError, spoilt(mx.concatenate([good[part], good[part]], axis=1)))
     refused(cache, ShapeError, spoilt(good[part][..., 0]))
+    refused(cache, ShapeError, spoilt(good[part][..., None]))
+    refused(cache, ShapeError, spoilt(good[part][None]))
     refused(cache, DTypeError, spoilt(good[part].astype(mx.int32)))
     refused(cache, DTypeError, spoilt(None))
+
+
+def test_arrays_that_fit_each_other_alone_are_refused() -> None:
+    world = World.of(mx.float32)
+    cache, arrays = world.alone([0]), world.tokens([1, 2])
+    queries, keys, values = 1, 2, 3
+
+    def together(asked: tuple[int, ...], *parts: int, axis: int) -> None:
+        picked = mx.array(parts)
+        given: Any = [mx.take(part, picked, axis) if n in asked else part for n, part in enumerate(arrays)]
+        refused(cache, ShapeError, lambda: cache.advance(*given))
+
+    for asked in ((queries, keys), (queries, keys, values)):
+        together(asked, 0, axis=1)
+        together(asked, 0, 1, 1, axis=1)
+        together(asked, 0, 0, axis=0)
+    together((queries, keys), 0, 1, 1, axis=2)  # 4 heads over 3
 
 
 def test_another_shape_or_dtype_than_what_is_held_is_refused() -> None:
@@ -459,6 +486,13 @@ def test_rows_that_are_not_there_and_merges_of_what_does_not_fit_are_refused() -
     ):
         refused(group, RowError, act)
     refused(group, DTypeError, lambda: merge_recurrent([group, World.of(mx.float16).alone([0])]))
+    inputs, *others = world.tokens([2])
+    two, narrow = RecurrentCache(KERNEL), RecurrentCache(KERNEL)
+    two.advance(*world.tokens([2], [3]))
+    narrow.advance(inputs[..., :3], *others)
+    refused(group, RowError, lambda: merge_recurrent([group, two]))
+    refused(group, ShapeError, lambda: merge_recurrent([group, narrow]))
+    refused(group, ShapeError, lambda: merge_recurrent([narrow, group]))
     prepare: Any = group.prepare
     for lists in ({"left": [1, 0]}, {"right": [1, 0]}, {"lengths": [1]}, {"left": [0.5, 0]}, {"left": 1}):
         refused(group, PaddingError, lambda lists=lists: prepare(**lists))
@@ -476,7 +510,10 @@ def test_what_cannot_be_built_is_refused() -> None:
     for kernel in (0, -1, 2.0, True, None):
         with pytest.raises(ConfigError):
             RecurrentCache(kernel)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError):
-        RecurrentRows(4, -1)
+    for rows in (-1, 1.5, None):
+        with pytest.raises(ConfigError):
+            RecurrentRows(4, rows)  # type: ignore[arg-type]
     with pytest.raises(ConfigError):
         RecurrentCache(3).become(RecurrentCache(4))
+    with pytest.raises(ConfigError):
+        RecurrentCache(4).become(RecurrentCache(3))

@@ -25,7 +25,7 @@ def recurrent_inputs(payload: Payload, tokens: Tokens) -> dict[str, Bits]:
     """
     dtype = cast("DType", payload.dtype)
     keys, values = _by_position(payload.keys), _by_position(payload.values)
-    inputs = keys.reshape(*keys.shape[:-2], -1)
+    inputs = keys.reshape(*keys.shape[:-2], keys.shape[-2] * keys.shape[-1])  # no -1: there may be no positions
     shape = keys.shape[:-1]
     asked, written = (_one_hots([slot(t) for t in tokens or (1,)], (*shape, keys.shape[-1])) for slot in _SLOTS)
     beta = encode(np.ones(values.shape[:-1], np.float32), dtype)
@@ -58,6 +58,11 @@ def _by_position(plane: Bits) -> Bits:
     return np.ascontiguousarray(np.swapaxes(plane, -3, -2))
 
 
+def _all_zeros(bits: Bits) -> bool:
+    """Say whether all are zeros of either sign, by their bits: what is not a number is no reason for a warning."""
+    return not (bits << 1).any()
+
+
 @frozen
 class RecurrentDecoder:
     """Reads a recurrent layer's state and outputs by the tables of one configuration."""
@@ -79,7 +84,7 @@ class RecurrentDecoder:
         c = self.stamper.config
         self._check("the matrix", matrix, (1, c.kv_heads, c.value_dim, c.head_dim))
         numbers = decode(matrix, "f32")[0]
-        if numbers[..., SLOTS:].any():
+        if not _all_zeros(matrix[0][..., SLOTS:]):
             return (FOREIGN,) * SLOTS
         return tuple(self._valued(numbers[..., slot]) for slot in range(SLOTS))
 
@@ -97,7 +102,7 @@ class RecurrentDecoder:
 
     def _owner(self, side: str, heads: Bits) -> int:
         """Tell whose bytes all heads ``[H, D]`` are: 0 if they are zeros of either sign."""
-        if not decode(heads, self.stamper.config.dtype).any():
+        if _all_zeros(heads):
             return 0
         known = self.stamper.owners(side)
         found = [known.get(np.ascontiguousarray(head).tobytes()) for head in heads]

@@ -2,8 +2,9 @@
 
 ``load`` imports the changed module anew, and every module that imports it, directly or not; the others are shared with
 what was imported before, which stays as it was.  No file is written.  ``ChangedAdapter`` asks its caches as the suite
-asks ours, and is stricter in two things: a failure that is no ``CacheError`` is an error, not a refusal, and the
-numbers of columns and the storage are the cache's own words, not those of its planes.
+asks ours, and is stricter: a failure that is no ``CacheError`` is an error, not a refusal; the numbers of columns and
+the storage are the cache's own words, not those of its planes; between calls no cache is due; and what is stored is
+what a dense fetch hands out.
 """
 
 import ast
@@ -19,10 +20,12 @@ from importlib.util import spec_from_loader
 from types import CodeType, ModuleType
 from typing import Any
 
+import numpy as np
 from attrs import evolve, frozen
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.interface import NonsenseError, Tensors, UnsupportedError
+from kvlaw.conformance.subjects.array_adapter import is_triple
 from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter
 from kvlaw.conformance.subjects.contract_type import ContractAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
@@ -138,6 +141,16 @@ def _is_ours(name: str) -> bool:
     return name == PACKAGE or name.startswith(f"{PACKAGE}.")
 
 
+def told(package: Any, act: Callable[..., Any], *arguments: Any) -> Any:
+    """Ask; a failure that is no ``CacheError`` of the package is nonsense, and so an error, not a refusal."""
+    try:
+        return act(*arguments)
+    except (package.CacheError, UnsupportedError, NonsenseError):
+        raise
+    except Exception as error:
+        raise NonsenseError(f"{type(error).__name__}: {error}") from error
+
+
 _TOLD = (
     *("merge", "extract", "hand_back", "filter", "prepare", "finalize"),
     *("begin_prefill", "commit_prefill", "end_prefill", "show_rows"),
@@ -174,12 +187,7 @@ class ChangedAdapter(ContractRowsAdapter):
         return self.loaded.package.merge(list(sources))
 
     def _told(self, act: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return act(*arguments)
-        except (self.loaded.package.CacheError, UnsupportedError):
-            raise
-        except Exception as error:
-            raise NonsenseError(f"{type(error).__name__}: {error}") from error
+        return told(self.loaded.package, act, *arguments)
 
     def append(self, cache: Any, keys: Any, values: Any, phase: AppendName, window: int | None, array: bool) -> Any:
         """Append by the named call."""
@@ -193,8 +201,18 @@ class ChangedAdapter(ContractRowsAdapter):
         return super().attend(read, queries, scale)
 
     def fetch_dense(self, cache: Any, keys: Any, values: Any) -> tuple[Any, Any]:
-        """Append and hand out the fetch."""
-        return self._told(super().fetch_dense, cache, keys, values)
+        """Append and hand out the fetch; a copy hands out the same as it is stored, or codes of as many columns."""
+        twin = self._told(cache.clone)
+        fetched: tuple[Any, Any] = self._told(super().fetch_dense, cache, keys, values)
+        fetch = twin.fetch_alike if hasattr(twin, "fetch_alike") else twin.fetch_stored
+        for stored, dense in zip(self._told(fetch, keys, values), fetched, strict=True):
+            coded = is_triple(stored)
+            if stored[0].shape[2] != dense.shape[2] if coded else not self._told(self._alike, stored, dense):
+                raise NonsenseError("what is stored is not what is fetched (READ-10)")
+        return fetched
+
+    def _alike(self, stored: Any, dense: Any) -> bool:
+        return np.array_equal(self.arrays.bits(stored), self.arrays.bits(dense))
 
     def mask(self, cache: Any, length: int, phase: Phase, window: int | None, array: bool) -> Any:
         """Build the next append's mask."""
@@ -207,6 +225,8 @@ class ChangedAdapter(ContractRowsAdapter):
     def show(self, cache: Any) -> StateView:
         """Show everything, and the columns and the storage that the cache says it has."""
         view = super().show(cache)
+        if hasattr(cache, "due") and self._told(lambda: cache.due or cache.clone().settle()):
+            raise NonsenseError("a cache that is due between calls (PREC-1)")
         return self._told(lambda: evolve(view, columns=cache.columns, storage=cache.storage))
 
     def append_layers(

@@ -4,8 +4,8 @@ A mutant is the MLX implementation with one module changed in memory (``changed`
 in the layout profile, the one that killed last first; whatever diverges, hangs, or fails with anything but a
 ``CacheError`` kills it.  ``equivalent_mutants.toml`` lists those that nothing can kill; an entry that is killed, or
 that is no mutant any more, is wrong.  It also lists those on which MLX ends the process when it reads codes: they walk
-dense traces alone.  Modules of groups walk the traces of groups.  The unchanged implementation must pass every trace
-that is used (``control``).
+dense traces alone.  Modules of groups walk the traces of groups, those of recurrent layers the traces of recurrent
+layers.  The unchanged implementation must pass every trace that is used (``control``).
 """
 
 import tomllib
@@ -16,22 +16,28 @@ from typing import Any, Literal, cast
 from attrs import field, frozen
 
 from kvlaw.conformance.corpus import load_corpus
-from kvlaw.conformance.faults.changed import PACKAGE, load
+from kvlaw.conformance.faults.changed import PACKAGE, Loaded, load
+from kvlaw.conformance.faults.changed_recurrent import recurrent_subject
 from kvlaw.conformance.faults.hunt import binding
 from kvlaw.conformance.faults.mutator import Mutation, mutations
 from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.spec.clauses import Clauses, load_clauses
+from kvlaw.spec.contract import Subject
 from kvlaw.spec.trace import Trace
 
 MODULES = (
-    *("geometry", "masks", "precision", "codes", "codec"),
+    *("geometry", "masks", "precision", "codes", "codec", "caches"),
     *("group_geometry", "group_masks", "group_planes", "group_plans", "group_settle", "group_merge"),
-    *("group_appends", "groups"),
+    *("group_appends", "groups", "group_content"),
+    *("recurrent", "recurrent_rows", "recurrent_state"),
 )
-"""The modules that are changed: those that decide in integers, and those that move codes by them."""
+"""The modules that are changed: those that decide in integers, those that move codes by them, recurrent layers."""
 
 Named = tuple[str, Trace]
 """A trace under a name."""
+
+Family = Literal["serial", "rows", "recurrent"]
+"""Which traces go together: those of caches, of groups of rows, and of recurrent layers, rows or not."""
 
 _LISTED = "equivalent_mutants.toml"
 
@@ -108,7 +114,7 @@ def mutants() -> tuple[Mutant, ...]:
 def kill(mutant: Mutant, traces: Iterable[Named], clauses: Clauses, reason: str = "") -> Kill:
     """Walk a mutant through traces until one kills it."""
     try:
-        subject = load(mutant.module, mutant.mutation.code()).subject(mutant.name)
+        subject = _subject(load(mutant.module, mutant.mutation.code()), is_recurrent(mutant), mutant.name)
     except Exception as error:
         return Kill(mutant.name, "import", type(error).__name__, 0, reason)
     for name, trace in traces:
@@ -119,10 +125,17 @@ def kill(mutant: Mutant, traces: Iterable[Named], clauses: Clauses, reason: str 
     return Kill(mutant.name, reason=reason)
 
 
+def _subject(loaded: Loaded, recurrent: bool, name: str = "mlx_impl") -> Subject:
+    return recurrent_subject(loaded, name) if recurrent else loaded.subject(name)
+
+
 def control(traces: Iterable[Named], clauses: Clauses) -> tuple[str, ...]:
     """Name the traces that the unchanged implementation fails: they kill whatever they meet, and show nothing."""
-    subject = load().subject()
-    walks = ((name, Lockstep(subject, "layout", binding(clauses, "layout", t)).run(t)) for name, t in traces)
+    subjects = {recurrent: _subject(load(), recurrent) for recurrent in (False, True)}
+    walks = (
+        (name, Lockstep(subjects[t.config.is_recurrent], "layout", binding(clauses, "layout", t)).run(t))
+        for name, t in traces
+    )
     return tuple(name for name, steps in walks if steps[-1].divergences)
 
 
@@ -134,12 +147,28 @@ def listed(how: Literal["equivalent", "dense"] = "equivalent") -> dict[str, str]
 
 
 def suited(mutant: Mutant, traces: Iterable[Named], dense: Container[str] = ()) -> tuple[Named, ...]:
-    """Choose the traces that a mutant walks: in a module of groups those of groups, in another one the others.
+    """Choose the traces that a mutant walks: those of recurrent layers, of groups, or of other caches.
 
     A mutant of ``dense`` walks those without codes.
     """
-    fitting = tuple(named for named in traces if named[1].config.is_rows == is_of_groups(mutant))
+    family = family_of(mutant)
+    fitting = tuple(named for named in traces if family_of_trace(named[1]) == family)
     return tuple(named for named in fitting if named[1].config.bits is None) if mutant.name in dense else fitting
+
+
+def family_of(mutant: Mutant) -> Family:
+    """Say which traces a mutant walks."""
+    return "recurrent" if is_recurrent(mutant) else "rows" if is_of_groups(mutant) else "serial"
+
+
+def family_of_trace(trace: Trace) -> Family:
+    """Say which mutants walk a trace."""
+    return "recurrent" if trace.config.is_recurrent else "rows" if trace.config.is_rows else "serial"
+
+
+def is_recurrent(mutant: Mutant) -> bool:
+    """Say whether a mutant changes a module of recurrent layers."""
+    return mutant.module.startswith("recurrent")
 
 
 def is_of_groups(mutant: Mutant) -> bool:

@@ -1,17 +1,18 @@
 """Traces drawn at random, at the boundary values of rings and growing caches, for mutants that no stored trace kills.
 
 ``draw`` makes one trace: a configuration, every other time with a storage policy, then anything a cache can be asked;
-``draw_group`` one of a group of rows (``search_rows``).
+``draw_group`` one of a group of rows (``search_rows``), ``draw_recurrent`` one of recurrent layers.
 Windows, lengths, counts, starts and window arguments come from the values where index arithmetic goes wrong: 1, W - 1,
 W, W + 1, 2W + 1; 255 to 257.
 """
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve, fields
 
+from kvlaw.conformance.faults.search_recurrent import draw_recurrent
 from kvlaw.conformance.faults.search_rows import draw_rows
 from kvlaw.conformance.minimise import minimise
 from kvlaw.spec.calls import (
@@ -42,11 +43,14 @@ LONG = (255, 256, 257)
 _OF_LISTS = (AppendDecode, AppendKnown, AppendWindow, BeginRound, Clone, CommitRound, Reset, RollBack, Trim)
 
 
-def draw_many(seed: int, count: int, *, rows: bool = False) -> Iterator[tuple[str, Trace]]:
-    """Draw ``count`` traces, of groups if ``rows``, the same ones for the same seed, each under a name."""
+def draw_many(
+    seed: int, count: int, family: Literal["serial", "rows", "recurrent"] = "serial"
+) -> Iterator[tuple[str, Trace]]:
+    """Draw ``count`` traces of a family, the same ones for the same seed, each under a name."""
     rng = random.Random(seed)  # noqa: S311  # a fixed sequence is what is wanted
+    make = {"serial": draw, "rows": draw_group, "recurrent": draw_recurrent}[family]
     for number in range(count):
-        yield f"drawn {seed}.{number}", draw_group(rng) if rows else draw(rng)
+        yield f"drawn {seed}.{number}", make(rng)
 
 
 def draw(rng: random.Random) -> Trace:
