@@ -95,6 +95,8 @@ def test_a_merge_lays_rows_in_order_and_leaves_its_sources() -> None:
         "recurrent_rows rows=2 ; prepare left=1,0 ; merge c0 as g1",
         "recurrent_rows rows=1 ; cache recurrent conv=2 as s1 ; merge c0 s1 as g1",
         "recurrent_rows rows=1 ; merge c0 as g1 ; advance 1 malformed=batch on g1",
+        "recurrent_rows rows=1 ; cache full as s1 ; merge c0 s1 as g1",
+        "full_rows rows=1 ; cache recurrent as s1 ; merge c0 s1 as g1",
     ],
 )
 def test_what_is_refused_leaves_everything(text: str) -> None:

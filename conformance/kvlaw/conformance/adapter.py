@@ -162,6 +162,7 @@ class AdapterSubject:
 
     def _check_layer(self, layer: LayerSpec) -> None:
         """Raise ``UnsupportedError`` for a layer that the target is not checked with."""
+        self._demand(*(("recurrent",) if layer.is_recurrent else ()))
         self._demand(*(("sinks",) if layer.sinks > 0 else ()))
         self._demand(*(() if layer.policy == "dense" else ("policy", layer.policy)))
         self._demand(*(("value_bits",) if layer.bits_of_values != layer.bits else ()))

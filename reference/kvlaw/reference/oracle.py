@@ -196,6 +196,8 @@ class Oracle:
         states = tuple(source for source in held if isinstance(source, RecurrentModel))
         if states and len(states) == len(held):
             return self._merged_rows(call, states, seen)
+        if states:  # a state and columns
+            return self.recurrent.joined(states, call, None, seen)
         sources = [self._source(name) for name in call.sources]
         cited = merge_refusal(sources, call, self.judge.config)
         accepted = self.profile == "core" and seen.outcome == "ok"

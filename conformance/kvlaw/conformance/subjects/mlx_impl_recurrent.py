@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import evolve
 
-from kvlaw.conformance.interface import RecurrentStep
+from kvlaw.conformance.interface import RecurrentStep, UnsupportedError
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.conformance.subjects.mlx_impl_files import OurFiles
 from kvlaw.conformance.subjects.round_calls import RoundCalls
@@ -24,6 +24,8 @@ def make_recurrent(layer: LayerSpec, _config: Config) -> Any:
     """Build a cache of any configuration: to refuse an impossible one is its business."""
     from kvlaw.mlx_impl import RecurrentCache
 
+    if not layer.is_recurrent:
+        raise UnsupportedError(f"the target has no {layer.kind} caches")
     if layer.problem and layer.kernel >= 1:
         raise ValueError(layer.problem)  # there is no such parameter
     return RecurrentCache(layer.kernel)

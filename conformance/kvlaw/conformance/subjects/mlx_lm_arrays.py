@@ -49,6 +49,8 @@ class ArraysAdapter(ArrayAdapter):
         self.capabilities = self.shows = ABLE
 
     def _made(self, layer: LayerSpec, _config: Config) -> Any:
+        if not layer.is_recurrent:
+            raise UnsupportedError(f"the target has no {layer.kind} caches")
         if layer.problem:
             raise ValueError(layer.problem)
         return self._new()

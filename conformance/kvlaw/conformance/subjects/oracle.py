@@ -228,6 +228,8 @@ class ReferenceAdapter(Adapter):
     def merge(self, sources: Sequence[Any]) -> Any:
         """Make a group of caches and groups."""
         first = next((source for source in sources if isinstance(source, RecurrentLayer)), None)
+        if first is not None and not all(isinstance(source, RecurrentLayer) for source in sources):
+            raise Refusal("a merge of a recurrent state and columns (REC-15)")
         return merge(sources) if first is None else first.merged(sources)
 
     def extract(self, group: Any, row: int) -> Any:
