@@ -110,8 +110,6 @@ class DropIns(ArraysAdapter):
 
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "builtin:oracle": lambda: open_target("builtin:oracle"),
-    "builtin:mlx_impl.recurrent": lambda: open_target("builtin:mlx_impl.recurrent"),
-    "builtin:mlx_impl.recurrent_rows": lambda: open_target("builtin:mlx_impl.recurrent_rows"),
     "drop-ins": lambda: AdapterSubject(DropIns()),
 }
 
@@ -161,14 +159,9 @@ def failing(result: CheckResult) -> set[str]:
     return {c.clause.id for c in result.clauses if c.outcome == "fail"}
 
 
-def test_mlx_lm_cannot_extract_a_row_before_the_first_step() -> None:
-    # cache.py, ArraysCache.extract: c[idx : idx + 1] of arrays that are still None
-    result = check(Plan("builtin:mlx_lm.ArraysCache", RECURRENT_KINDS), open_target("builtin:mlx_lm.ArraysCache"))
-    assert failing(result) == {"REC-10"}
-
-
-def test_mlx_lm_clones_by_state_share_their_list() -> None:
-    # report B100: state hands out the very list, and from_state keeps it
+def test_what_is_found_in_mlx_lm() -> None:
+    # REC-10: cache.py, ArraysCache.extract takes c[idx : idx + 1] of arrays that are still None
+    # REC-12, report B100: state hands out the very list, and from_state keeps it
     subject = open_target("builtin:mlx_lm.ArraysCache", {"clone": "from_state"})
     result = check(Plan("builtin:mlx_lm.ArraysCache", RECURRENT_KINDS), subject)
     assert failing(result) >= {"REC-10", "REC-12"}

@@ -2,13 +2,16 @@
 
 import json
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import pytest
 
-from kvlaw.mlx_impl import FileError, FullCache, RecurrentCache, RecurrentRows, RingCache
+from kvlaw.mlx_impl import CacheError, ConfigError, FileError, FullCache, RecurrentCache, RecurrentRows, RingCache
+from kvlaw.mlx_impl.delta_rule import gated_delta
+from kvlaw.mlx_impl.mlx_lm_recurrent import RecurrentDropIn
 from kvlaw.mlx_impl.persistence import load, save
 from kvlaw.mlx_impl.reuse import PrefixStore
 
@@ -149,6 +152,50 @@ def test_a_store_lends_a_state_whole_or_not_at_all() -> None:
     assert again is not None
     assert bits(again[0][1]) == bits(state)
     assert store.get((1, 2, 3, 4), like=[full, RecurrentCache(3)]) is None
+
+
+def test_a_store_takes_caches_of_any_iterable_once_and_no_groups() -> None:
+    store = PrefixStore(1 << 20)
+    assert store.put((1, 2), iter([filled(4, 2)]))  # type: ignore[arg-type] # a caller's mistake that can be served
+    found = store.get((1, 2, 3))
+    assert found is not None
+    assert (found[0][0].offset, found[1]) == (2, 2)
+    with pytest.raises(ConfigError, match="a store of RecurrentRows"):
+        store.put((), [RecurrentRows(4, 1)])  # type: ignore[list-item]
+    assert len(store) == 1
+
+
+def test_a_kernel_that_gives_no_float32_matrix_is_refused() -> None:
+    cache = filled(4, 2)
+    before = bits(cache)
+    wrong: dict[str, Callable[[mx.array], mx.array | None]] = {
+        "bfloat16": lambda matrix: matrix.astype(mx.bfloat16),
+        "None": lambda _: None,
+        "matrix \\[1, 2, 3\\]": lambda matrix: matrix[..., 0],
+    }
+    for said, spoil in wrong.items():
+
+        def run(*given: Any, spoil: Callable[[mx.array], mx.array | None] = spoil) -> Any:
+            outputs, matrix = gated_delta(*given)
+            return outputs, spoil(matrix)
+
+        with pytest.raises(CacheError, match=said):
+            cache.advance(*step(1, 5), run=run)
+    assert bits(cache) == before
+
+
+def test_what_a_model_puts_back_must_fit() -> None:
+    drop_in = RecurrentDropIn(RecurrentCache(4))
+    drop_in[0], drop_in[1] = mx.zeros((1, 9, 6)), mx.zeros((1, 2, 4, 3))
+    with pytest.raises(CacheError, match="3 inputs"):
+        drop_in.advance(1)
+    drop_in[0], drop_in[1] = mx.zeros((1, 3, 6)), mx.zeros((1, 2, 4, 3), mx.bfloat16)
+    with pytest.raises(CacheError, match="float32"):
+        drop_in.advance(1)
+    assert (drop_in.empty(), drop_in.offset) == (True, 0)
+    drop_in[0], drop_in[1] = mx.zeros((1, 3, 6)), mx.zeros((1, 2, 4, 3))
+    drop_in.advance(1)
+    assert drop_in.offset == 1
 
 
 def test_a_store_of_states_keeps_prefixes_of_each_other_and_counts_their_bytes() -> None:

@@ -15,7 +15,7 @@ import attrs
 from attrs import frozen
 
 from kvlaw.conformance.limits import config_too_large
-from kvlaw.spec.config import KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
+from kvlaw.spec.config import KINDS, RECURRENT_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.structure import TraceError, load
 
@@ -97,12 +97,23 @@ def _subject(
 
 def _fitting(named: str, kinds: tuple[Kind, ...], kind: Kind | None, fixed: Mapping[str, Any]) -> tuple[Kind, ...]:
     """Keep the kinds that are asked for and that can have the fixed fields."""
+    from kvlaw.conformance.machines.policies import FIELDS
+
     if kind is not None and kind not in kinds:
         raise SettingError(f"kind={kind}: {named} serves {', '.join(kinds)} only")
     rings = "window" in fixed or "sinks" in fixed
+    coded, states = any(name in fixed for name in FIELDS), "conv" in fixed
     left: tuple[Kind, ...] = tuple(
-        k for k in kinds if (kind is None or k == kind) and not (rings and k not in WINDOWED)
+        k
+        for k in kinds
+        if (kind is None or k == kind)
+        and not (rings and k not in WINDOWED)
+        and not (coded and k in RECURRENT_KINDS)
+        and not (states and k not in RECURRENT_KINDS)
     )
+    if not left and not rings:
+        has = "a convolution" if states else "a storage policy"
+        raise SettingError(f"{_written(fixed)}: {named} is checked as {', '.join(kinds)}, and none has {has}")
     if not left:
         raise SettingError(f"{_written(fixed)}: only a ring has a window and sinks, and {named} is checked as full")
     for known in left:

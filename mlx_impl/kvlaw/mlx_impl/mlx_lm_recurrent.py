@@ -22,7 +22,7 @@ import mlx.core as mx
 
 from kvlaw.mlx_impl.counts import as_count
 from kvlaw.mlx_impl.delta_rule import Run
-from kvlaw.mlx_impl.errors import ConfigError, RoundError, TrimError
+from kvlaw.mlx_impl.errors import ConfigError, RoundError, ShapeError, TrimError
 from kvlaw.mlx_impl.mlx_lm_parts import TakesRounds
 from kvlaw.mlx_impl.recurrent import RecurrentCache
 from kvlaw.mlx_impl.recurrent_rows import RecurrentRows, merge_recurrent
@@ -81,7 +81,14 @@ class _Arrays(TakesRounds):
             return
         if self.in_round:
             raise RoundError("a step in a round", "within recording(model) alone it can be taken back", "ROUND-9")
-        self._hold(State(put[0][...], put[1][...]), n)
+        held, state = self[0], State(put[0][...], put[1][...])
+        wanted = None if held is None else (held.shape, held.dtype)
+        fits = wanted in (None, (state.tail.shape, state.tail.dtype)) and state.tail.shape[1] == self.cache.kernel - 1
+        if not fits or state.matrix.dtype != mx.float32:
+            told = f"a tail {list(state.tail.shape)} of {state.tail.dtype} and a matrix of {state.matrix.dtype}"
+            possible = f"{self.cache.kernel - 1} inputs as before and a float32 matrix are needed"
+            raise ShapeError(told, possible, "REC-1")
+        self._hold(state, n)
 
     def _hold(self, state: State, n: int) -> None:
         raise NotImplementedError

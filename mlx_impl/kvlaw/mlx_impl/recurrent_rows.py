@@ -251,7 +251,7 @@ class RecurrentRows(Recurrent):
 
     @clause("REC-8", "PAD-7")
     def finalize(self) -> None:
-        """Forget where rows were to end: what comes next counts in all of them."""
+        """Forget where rows were to end; unused left padding is still to come."""
         self._rows = attrs.evolve(self._rows, ends=None)
 
     # -- rounds -------------------------------------------------------------------------------------------------------

@@ -135,12 +135,25 @@ def advanced(state: State, step: Step, spans: Sequence[Span] | None) -> tuple[mx
     padding = None if spans is None else counted(spans, length)
     read = convolved(state, step.inputs, spans)
     outputs, matrix = step.run(step.queries, step.keys, step.values, step.decay, step.beta, state.matrix, padding)
+    _check_matrix(matrix, state.matrix)
     if spans is None:
         tail = mx.contiguous(read[:, length:])
     else:
         ends = mx.array([end for _, end in spans], mx.int32)
         tail = mx.take_along_axis(read, (ends[:, None] + mx.arange(kept))[..., None], axis=1)
     return outputs, State(tail, matrix)
+
+
+def _check_matrix(found: object, held: mx.array) -> None:
+    """Refuse what a kernel gives instead of a matrix.
+
+    Raises:
+        ShapeError: if it is no float32 array of the shape of what is held.
+    """
+    if isinstance(found, mx.array) and (found.shape, found.dtype) == (held.shape, held.dtype):
+        return
+    told = f"{list(found.shape)} of {found.dtype}" if isinstance(found, mx.array) else f"{found!r:.40}"
+    raise ShapeError(f"a kernel that gives a matrix {told}", f"{list(held.shape)} of {held.dtype} is needed", "REC-1")
 
 
 @clause("REC-6")

@@ -11,7 +11,7 @@ recently used entries go first.  Nothing is copied: planes never change.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -91,7 +91,13 @@ class PrefixStore:
             ConfigError: if there are no caches, or they do not hold as many positions as there are tokens.
             RoundError: if a round is open.
         """
-        held = tuple(tokens)
+        held, caches = tuple(tokens), tuple(caches)
+        given = cast("tuple[object, ...]", caches)  # whatever a caller hands in
+        if not all(isinstance(cache, Cache | RecurrentCache) for cache in given):
+            kinds = ", ".join(sorted({type(cache).__name__ for cache in caches}))
+            raise ConfigError(
+                f"a store of {kinds}", "serial caches are needed; a row of a group is extracted first", "REUSE-6"
+            )
         if not caches or any(cache.offset != len(held) for cache in caches):
             told = f"{len(held)} tokens of caches of offsets {[cache.offset for cache in caches]}"
             raise ConfigError(told, "every layer must hold just these tokens", "REUSE-6", "POS-7")

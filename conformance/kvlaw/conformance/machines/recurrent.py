@@ -41,6 +41,8 @@ from kvlaw.spec.config import LayerSpec
 
 data_ = st.data()
 LENGTHS = (1, 1, 1, 2, 3, 4, 5, 9)
+FAR = 101
+"""Positions that lead past what a small state might hold of them."""
 MOST_ROWS = 5
 CROWD = 8
 _FILES = ("f1", "f2")
@@ -98,6 +100,8 @@ class RecurrentContractMachine(LockstepMachine):
         name = self.one_of(data, self.ready())
         for _ in range(again):
             self.do(Advance(length=data.draw(st.sampled_from(LENGTHS)), on=name))
+        if data.draw(st.integers(0, 19), label="far") == 0:
+            self.do(Advance(length=FAR, on=name))
         self.fired("advance")
 
     @precondition(lambda self: not self.over)
@@ -130,13 +134,14 @@ class RecurrentContractMachine(LockstepMachine):
     # Rounds.
 
     @precondition(lambda self: self.may("round", "rounds") and bool(self.still()))
-    @rule(data=data_, pieces=st.lists(st.sampled_from(LENGTHS), min_size=1, max_size=3), copied=st.booleans())
+    @rule(data=data_, pieces=st.lists(st.sampled_from(LENGTHS), min_size=1, max_size=7), copied=st.booleans())
     def draft_and_verify(self, data: st.DataObject, pieces: list[int], copied: bool) -> None:
         """Run drafts in a round, keep those that are accepted, and go on; now and then a copy ends it otherwise."""
         name = self.one_of(data, self.still())
         self.do(BeginRound(on=name))
         for length in pieces:
             self.do(Advance(length=length, on=name))
+        self.amid(data, name)
         twin = self.fresh("t")
         if copied and "clone" in self.can and self.roomy:
             self.do(Clone(as_=twin, on=name))
@@ -146,6 +151,22 @@ class RecurrentContractMachine(LockstepMachine):
             self.end(data, twin)
             self.do(Advance(length=1, on=twin))
         self.fired("draft_and_verify")
+
+    def amid(self, data: st.DataObject, name: str) -> None:
+        """Do what seldom comes while padding or a round is pending: filter, copy, empty, or ask for what must wait."""
+        act = data.draw(st.sampled_from(("", "", "filter", "clone", "reset", "wrong", "wrong")), label="amid")
+        model, made = self.thing(name), self.fresh("m")
+        wrong = [call for able, calls in self._forbidden(name).items() if able in self.can for call in calls]
+        if act == "wrong" and self.layout and "wrong" in self.used:
+            self.do(data.draw(st.sampled_from([*wrong, Advance(length=1, malformed="rank", on=name)])))
+        elif act == "filter" and model.is_rows and model.count and "filter" in self.can:
+            self.do(Filter(rows=some_rows(data, model.count, least=1), on=name))
+        elif act == "clone" and "clone" in self.can and self.roomy:
+            self.do(Clone(as_=made, on=name))
+            self.do(Advance(length=2, on=made))
+        elif act == "reset" and "reset" in self.can and data.draw(st.booleans()):
+            self.do(Reset(on=name))
+            self.do(Advance(length=2, on=name))
 
     @precondition(lambda self: self.may("round", "rounds") and bool(self.still()))
     @rule(data=data_)
@@ -234,11 +255,17 @@ class RecurrentContractMachine(LockstepMachine):
         name = self.one_of(data, self.still(rows=True))
         left = "left_padding" in self.can and not self.thing(name).holds
         plan = data.draw(padded(self.thing(name).count, self.config.layer.kernel, left=left), label="padded")
-        self.do(prepare_of(data, plan, name, left=left))
+        prepare = prepare_of(data, plan, name, left=left)
+        if data.draw(st.integers(0, 7), label="lengths alone") == 0:  # which end nothing (PAD-3)
+            prepare = Prepare(lengths=plan.lengths, on=name)
+        self.do(prepare)
+        self.amid(data, name)
         for chunk in plan.chunks if whole else plan.chunks[:1]:
             self.do(Advance(length=chunk, on=name))
+            self.amid(data, name)
         if whole:
             self.do(Finalize(on=name))
+            self.do(Advance(length=1, on=name))
         self.fired("prefill")
 
     @precondition(lambda self: self.may("padding", "padding") and any(self.thing(n).pends for n in self.things()))
