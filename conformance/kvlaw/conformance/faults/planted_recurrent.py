@@ -287,6 +287,77 @@ class AFilterForgetsTheEnds(Recurrent):
             self.ends = ends[: len(self.rows)]
 
 
+@fault("a-filter-forgets-left-padding", breaks="REC-11", trace="recurrent_rows ; prepare left=1,0 ; filter 1,0")
+class AFilterForgetsLeftPadding(Recurrent):
+    """A filter leaves the left padding in the order in which the rows stood."""
+
+    def filter(self, rows: Numbers) -> None:
+        pads = list(self.pads)
+        super().filter(rows)
+        self.pads = pads[: len(self.rows)]
+
+
+@fault("a-clone-forgets-left-padding", breaks="REC-12", trace="recurrent_rows ; prepare left=1,0 ; clone as c1")
+class ACloneForgetsLeftPadding(Recurrent):
+    """A clone is given no padding that is still to come."""
+
+    def clone(self) -> Recurrent:
+        twin = super().clone()
+        twin.pads = [0] * len(twin.rows)
+        return twin
+
+
+@fault("a-reset-keeps-left-padding", breaks="REC-16", trace="recurrent_rows ; prepare left=1,0 ; reset")
+class AResetKeepsLeftPadding(Recurrent):
+    """A reset leaves what was announced."""
+
+    def reset(self) -> None:
+        pads = list(self.pads)
+        super().reset()
+        self.pads = pads
+
+
+@fault("finalize-ends-left-padding", breaks="REC-8", trace="recurrent_rows ; prepare left=1,0 ; finalize")
+class FinalizeEndsLeftPadding(Recurrent):
+    """The end of right padding is taken for that of left padding, too."""
+
+    def finalize(self) -> None:
+        super().finalize()
+        self.pads = [0] * len(self.rows)
+
+
+@fault(
+    "lengths-alone-end-states",
+    breaks="REC-8",
+    trace="recurrent_rows ; prepare lengths=0,0 ; advance 1",
+    profile="layout",
+)
+class LengthsAloneEndRows(Recurrent):
+    """Lengths end rows without any right padding (PAD-3)."""
+
+    def prepare(self, left: Numbers | None, lengths: Numbers | None, right: Numbers | None) -> None:
+        super().prepare(left, lengths, right)
+        if lengths and not any(right or ()):
+            self.ends = [len(row.inputs) + length for row, length in zip(self.rows, lengths, strict=True)]
+
+
+@fault(
+    "a-refused-advance-uses-padding",
+    breaks="REC-14",
+    trace="recurrent_rows ; prepare left=1,0 ; advance 1 malformed=rank",
+    profile="layout",
+)
+class ARefusedAdvanceUsesPadding(Recurrent):
+    """Padding is used up before tensors are looked at."""
+
+    def advance(self, inputs: Bits, projected: Inputs) -> Bits:
+        try:
+            return super().advance(inputs, projected)
+        except Refusal:
+            self.pads = [max(0, pad - 1) for pad in self.pads]
+            raise
+
+
 # Copies, trims, refusals.
 
 

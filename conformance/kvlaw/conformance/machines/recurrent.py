@@ -154,11 +154,12 @@ class RecurrentContractMachine(LockstepMachine):
 
     def amid(self, data: st.DataObject, name: str) -> None:
         """Do what seldom comes while padding or a round is pending: filter, copy, empty, or ask for what must wait."""
-        act = data.draw(st.sampled_from(("", "", "filter", "clone", "reset", "wrong", "wrong")), label="amid")
+        act = data.draw(st.sampled_from(("", "filter", "clone", "reset", "wrong", "wrong")), label="amid")
         model, made = self.thing(name), self.fresh("m")
         wrong = [call for able, calls in self._forbidden(name).items() if able in self.can for call in calls]
         if act == "wrong" and self.layout and "wrong" in self.used:
-            self.do(data.draw(st.sampled_from([*wrong, Advance(length=1, malformed="rank", on=name)])))
+            misfit = Advance(length=1, malformed=data.draw(st.sampled_from(("rank", "lengths"))), on=name)
+            self.do(data.draw(st.sampled_from([*wrong, misfit, misfit, misfit])))
         elif act == "filter" and model.is_rows and model.count and "filter" in self.can:
             self.do(Filter(rows=some_rows(data, model.count, least=1), on=name))
         elif act == "clone" and "clone" in self.can and self.roomy:
@@ -256,10 +257,11 @@ class RecurrentContractMachine(LockstepMachine):
         left = "left_padding" in self.can and not self.thing(name).holds
         plan = data.draw(padded(self.thing(name).count, self.config.layer.kernel, left=left), label="padded")
         prepare = prepare_of(data, plan, name, left=left)
-        if data.draw(st.integers(0, 7), label="lengths alone") == 0:  # which end nothing (PAD-3)
+        if self.layout and data.draw(st.integers(0, 7), label="lengths alone") == 0:  # which end nothing (PAD-3)
             prepare = Prepare(lengths=plan.lengths, on=name)
-        self.do(prepare)
-        self.amid(data, name)
+        if self.layout or any((*plan.left, *plan.right)):  # lengths alone end nothing by our design
+            self.do(prepare)
+            self.amid(data, name)
         for chunk in plan.chunks if whole else plan.chunks[:1]:
             self.do(Advance(length=chunk, on=name))
             self.amid(data, name)
@@ -267,6 +269,47 @@ class RecurrentContractMachine(LockstepMachine):
             self.do(Finalize(on=name))
             self.do(Advance(length=1, on=name))
         self.fired("prefill")
+
+    @precondition(lambda self: self.may("padding", "left_padding") and bool(self.pads_left()))
+    @rule(data=data_, ended=st.booleans())
+    def pad_on_the_left(self, data: st.DataObject, ended: bool) -> None:
+        """Announce left padding, in a group that is emptied if it must be, and do something before it is used."""
+        name = self.one_of(data, self.pads_left())
+        if self.thing(name).holds:
+            self.do(Reset(on=name))
+        pads = tuple(data.draw(st.integers(0, 3), label="left") for _ in range(self.thing(name).count))
+        self.do(Prepare(left=pads, on=name))
+        if ended:
+            self.do(Finalize(on=name))
+        self.amid(data, name)
+        for _ in range(2):
+            if self.thing(name).count:
+                self.do(Advance(length=data.draw(st.sampled_from((1, 2, 3))), on=name))
+        self.fired("pad_on_the_left")
+
+    def pads_left(self) -> list[str]:
+        """List the groups whose rows can be padded on the left: they hold no arrays, or can be emptied."""
+        return [name for name in self.still(rows=True) if not self.thing(name).holds or "reset" in self.can]
+
+    @precondition(lambda self: self.may("round", "rounds", "filter", "padding") and bool(self.several()))
+    @rule(data=data_)
+    def filter_in_a_round(self, data: st.DataObject) -> None:
+        """Bring rows to different offsets, and change their order in a round."""
+        name = self.one_of(data, self.several())
+        lengths = tuple(data.draw(st.integers(0, 2), label="length") for _ in range(self.thing(name).count))
+        self.do(Prepare(lengths=lengths, right=tuple(2 - length for length in lengths), on=name))
+        self.do(Advance(length=2, on=name))
+        self.do(Finalize(on=name))
+        self.do(BeginRound(on=name))
+        self.do(Advance(length=data.draw(st.integers(1, 3)), on=name))
+        self.do(Filter(rows=some_rows(data, self.thing(name).count, least=1), on=name))
+        self.end(data, name)
+        self.do(Advance(length=1, on=name))
+        self.fired("filter_in_a_round")
+
+    def several(self) -> list[str]:
+        """List the groups of several rows that are still."""
+        return [name for name in self.still(rows=True) if self.thing(name).count > 1]
 
     @precondition(lambda self: self.may("padding", "padding") and any(self.thing(n).pends for n in self.things()))
     @rule(data=data_)
