@@ -7,7 +7,7 @@ from attrs import evolve, frozen
 
 from kvlaw.reference.expectation import Expectation, Expected
 from kvlaw.reference.recurrent_model import RecurrentModel, Tokens
-from kvlaw.reference.recurrent_refusals import is_open, keeps_of, refusal
+from kvlaw.reference.recurrent_refusals import ends_by_lengths_alone, is_open, keeps_of, refusal
 from kvlaw.reference.world import Profile, Seen, UnknownObjectError
 from kvlaw.spec.calls import (
     Advance,
@@ -61,7 +61,7 @@ class RecurrentJudge:
 
     def call(self, model: RecurrentModel, call: Call, tokens: Tokens, seen: Seen) -> Judged:
         """Give what ``call`` must answer, and the rows after it."""
-        if is_open(model, call):
+        if is_open(model, call) or (self.profile == "core" and ends_by_lengths_alone(call)):
             return _EITHER, model
         if isinstance(call, Trim):
             return self._trimmed(model, call), model

@@ -40,6 +40,11 @@ def is_open(model: RecurrentModel, call: Call) -> bool:
     return spoilt in _UNKNOWN_WHILE_EMPTY and not model.holds and bool(model.rows) and not told
 
 
+def ends_by_lengths_alone(call: Call) -> bool:
+    """Say whether lengths are announced without right padding: they end nothing by our design, rows by another."""
+    return isinstance(call, Prepare) and call.lengths is not None and not any(call.right or ())
+
+
 @clause("REC-9", "REC-15")
 def merge_refusal(sources: Sequence[RecurrentModel]) -> tuple[str, ...]:
     """Give the clauses by which a merge is refused; empty if it is carried out."""

@@ -328,7 +328,7 @@ class FinalizeEndsLeftPadding(Recurrent):
 
 @fault(
     "lengths-alone-end-states",
-    breaks="REC-8",
+    breaks="REC-1",
     trace="recurrent_rows ; prepare lengths=0,0 ; advance 1",
     profile="layout",
 )
