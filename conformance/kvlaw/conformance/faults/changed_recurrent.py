@@ -6,12 +6,13 @@ before it, answer:
 * what a model asks first, what its convolution reads (``window``, REC-3) and which columns count (``padding``, REC-8),
   follows from what the cache shows before and after the advance;
 * an empty cache refuses each array that fits none of the others (REC-15);
+* a kernel that gives no float32 matrix is refused (REC-1);
 * a position of which nothing is written (beta 0) leaves the matrix as it is (REC-2).
 
 Another answer is nonsense.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,6 +73,7 @@ class ChangedRecurrentAdapter(MlxImplRecurrentAdapter):
         told(self.package, self._compare, before, cache, step.inputs)
         if "conv" not in before.state():
             told(self.package, self._misfits, before, step)
+            told(self.package, self._kernels, before, step)
         elif step.inputs.shape[1] == 1:
             told(self.package, self._unwritten, before, step)
         return outputs
@@ -89,6 +91,8 @@ class ChangedRecurrentAdapter(MlxImplRecurrentAdapter):
         wanted = np.concatenate([kept, np.where(counted[..., np.newaxis], given, np.zeros((), given.dtype))], axis=1)
         if not np.array_equal(self.arrays.bits(before.window(inputs)), wanted):
             raise NonsenseError("a window that is not the tail and the inputs that count (REC-3, REC-8)")
+        if not hasattr(after, "offsets") and after.floor != 0:
+            raise NonsenseError("a floor of what is never converted")
         if hasattr(before, "padding"):
             said: Any = before.padding(inputs.shape[1])
             flags = np.ones_like(counted) if said is None else np.asarray(self.arrays.bits(said))
@@ -103,6 +107,23 @@ class ChangedRecurrentAdapter(MlxImplRecurrentAdapter):
             except self.package.CacheError:
                 continue
             raise NonsenseError("an advance of arrays that do not fit each other (REC-15)")
+
+    def _kernels(self, empty: Any, step: RecurrentStep) -> None:
+        """Let an empty copy run through kernels that give no matrix, and one that is no float32 array of its shape."""
+        half = self.arrays.dtype("bf16")
+        wrongs: tuple[Callable[[Any], Any], ...] = (
+            lambda _: None,
+            lambda held: held.astype(half),
+            lambda held: held[..., 0],
+            lambda held: held.tolist(),
+        )
+        for wrong in wrongs:
+            try:
+                empty.advance(*astuple(step, recurse=False), run=partial(_kernel, wrong))
+            except self.package.CacheError:
+                continue
+            raise NonsenseError("a kernel that gives no float32 matrix (REC-1)")
+        empty.clone().advance(*astuple(step, recurse=False), run=partial(_kernel, _itself))
 
     def _spoilt(self, good: tuple[Any, ...]) -> Iterator[list[Any]]:
         """Give the arrays with one spoilt (none, truth values, an axis less or more), or some longer or shorter."""
@@ -127,6 +148,15 @@ class ChangedRecurrentAdapter(MlxImplRecurrentAdapter):
         twin.advance(*parts[:5], parts[5] * 0)
         if not bool((twin.state()["matrix"] == held).all()):
             raise NonsenseError("a matrix that is written with beta 0 (REC-2)")
+
+
+def _kernel(makes: Callable[[Any], Any], _queries: Any, _keys: Any, values: Any, *given: Any) -> tuple[Any, Any]:
+    """Give the values as outputs, and what is made of the matrix that is held."""
+    return values, makes(given[2])
+
+
+def _itself(held: Any) -> Any:
+    return held
 
 
 def _refuse_what_has_no_name(layer: LayerSpec) -> None:
