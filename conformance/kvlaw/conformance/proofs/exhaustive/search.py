@@ -84,16 +84,17 @@ class Coverage:
 OnProgress = Callable[[Space, int, int], None]
 """Called now and then with the space, the states and the transitions so far."""
 
+_SERIAL = (*(Space(window, 1, serial=True) for window in range(1, 6)), Space(None, 1, positions=6, serial=True))
+
 SPACES: dict[Budget, tuple[Space, ...]] = {
     "ci": (
-        *(Space(window, 1, serial=True) for window in range(1, 6)),
-        Space(None, 1, positions=6, serial=True),
+        *_SERIAL,
         *(Space(window, 1) for window in (1, 2, 3, 4)),
         *(Space(window, 2) for window in (1, 2)),
         Space(None, 2, positions=4),
         Space(3, 2),
     ),
-    "deep": (*(Space(window, 2) for window in (1, 2, 3)), Space(None, 2, positions=5), Space(4, 2)),
+    "deep": (*_SERIAL, *(Space(window, 2) for window in (1, 2, 3)), Space(None, 2, positions=5), Space(4, 2)),
 }
 """The searches of each budget, the longest last; up to two rows includes one row and none."""
 
