@@ -25,6 +25,7 @@ from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.subjects.array_adapter import WORDS, attribute, bound, has, is_triple, number, word
 from kvlaw.conformance.subjects.arrays import Arrays
 from kvlaw.conformance.subjects.contract_type import ContractAdapter, is_contract_type
+from kvlaw.conformance.subjects.row_calls import RowCalls
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.observations import StateView
 
@@ -48,7 +49,7 @@ def is_contract_group(cache: Any) -> bool:
     return is_contract_type(cache) and has(cache, "offsets") and has(cache, "rows")
 
 
-class ContractRowsAdapter(ContractAdapter):
+class ContractRowsAdapter(RowCalls, ContractAdapter):
     """Asks groups, and the serial caches beside them, by the calls of our contract."""
 
     def __init__(
@@ -79,29 +80,11 @@ class ContractRowsAdapter(ContractAdapter):
         asked = first if first is not None else self.make_rows(self.config.layer.grouped, 0, self.config)
         return asked.merge(list(sources))
 
-    def extract(self, group: Any, row: int) -> Any:
-        """Take a row's storage out."""
-        return group.extract(row)
-
     def hand_back(self, group: Any, row: int) -> Any:
         """Take a row out that goes on by the group's policy."""
         return group.hand_back(row)
 
     # Changing groups.
-
-    def filter(self, group: Any, rows: Sequence[int]) -> None:
-        """Keep rows."""
-        group.filter(list(rows))
-
-    def prepare(
-        self, group: Any, left: Sequence[int] | None, lengths: Sequence[int] | None, right: Sequence[int] | None
-    ) -> None:
-        """Announce padding."""
-        group.prepare(*(None if counts is None else list(counts) for counts in (left, lengths, right)))
-
-    def finalize(self, group: Any) -> None:
-        """Take the right padding off."""
-        group.finalize()
 
     def begin_prefill(self, group: Any) -> None:
         """Open the bracket."""

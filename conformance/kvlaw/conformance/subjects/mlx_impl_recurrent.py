@@ -9,6 +9,7 @@ from kvlaw.conformance.interface import RecurrentStep, UnsupportedError
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.conformance.subjects.mlx_impl_files import OurFiles
 from kvlaw.conformance.subjects.round_calls import RoundCalls
+from kvlaw.conformance.subjects.row_calls import RowCalls
 from kvlaw.spec.config import Config, Kind, LayerSpec
 from kvlaw.spec.observations import StateView
 
@@ -31,7 +32,7 @@ def make_recurrent(layer: LayerSpec, _config: Config) -> Any:
     return RecurrentCache(layer.kernel)
 
 
-class MlxImplRecurrentAdapter(OurFiles, RoundCalls):
+class MlxImplRecurrentAdapter(OurFiles, RowCalls, RoundCalls):
     """Our recurrent caches; with ``recurrent_rows`` groups, and the caches beside them."""
 
     def __init__(self, kind: Kind) -> None:
@@ -101,24 +102,6 @@ class MlxImplRecurrentAdapter(OurFiles, RoundCalls):
         from kvlaw.mlx_impl import merge_recurrent
 
         return merge_recurrent(list(sources))
-
-    def extract(self, group: Any, row: int) -> Any:
-        """Take a row out."""
-        return group.extract(row)
-
-    def filter(self, group: Any, rows: Sequence[int]) -> None:
-        """Keep rows."""
-        group.filter(list(rows))
-
-    def prepare(
-        self, group: Any, left: Sequence[int] | None, lengths: Sequence[int] | None, right: Sequence[int] | None
-    ) -> None:
-        """Announce padding."""
-        group.prepare(*(None if counts is None else list(counts) for counts in (left, lengths, right)))
-
-    def finalize(self, group: Any) -> None:
-        """End the padding."""
-        group.finalize()
 
 
 __all__ = ["MlxImplRecurrentAdapter", "make_recurrent"]
