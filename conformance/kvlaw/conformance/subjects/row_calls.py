@@ -1,4 +1,4 @@
-"""Rows of groups that have ``extract``, ``filter``, ``prepare`` and ``finalize`` by these names, as our contract does."""
+"""Rows of groups that have ``extract``, ``filter``, ``prepare`` and ``finalize`` by these names, as in our contract."""
 
 from collections.abc import Sequence
 from typing import Any
