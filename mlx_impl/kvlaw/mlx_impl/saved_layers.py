@@ -42,18 +42,17 @@ def described(caches: Sequence[Cache | RecurrentCache]) -> tuple[list[LayerDescr
     if not caches:
         raise FileError("a save of no caches", "at least one layer is needed", "PERS-13")
     for number, cache in enumerate(caches):
-        if isinstance(cache, RecurrentCache):
-            told, states = describe_state(cache)
-            layers.append(told)
-            tensors |= {f"{number}.{name}": array for name, array in states.items()}
-            continue
-        layers.append(_description(cache))
-        content = cache.content
-        active = content.geometry.active
-        if content.planes is not None and active:
-            arrays = content.planes.first(active).arrays
-            tensors |= {f"{number}.{name}": array for name, array in arrays.items()}
+        told, arrays = describe_state(cache) if isinstance(cache, RecurrentCache) else _described(cache)
+        layers.append(told)
+        tensors |= {f"{number}.{name}": array for name, array in arrays.items()}
     return layers, tensors
+
+
+def _described(cache: Cache) -> tuple[LayerDescription, dict[str, mx.array]]:
+    """Describe a cache of columns, and name those of its arrays that hold positions."""
+    told, content = _description(cache), cache.content
+    active = content.geometry.active
+    return told, content.planes.first(active).arrays if content.planes is not None and active else {}
 
 
 @clause("PERS-15")

@@ -23,7 +23,12 @@ from attrs import astuple
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.faults.changed import Loaded, told
 from kvlaw.conformance.interface import NonsenseError, RecurrentStep
-from kvlaw.conformance.subjects.mlx_impl_recurrent import OF_ROWS, SHOWN, MlxImplRecurrentAdapter
+from kvlaw.conformance.subjects.mlx_impl_recurrent import (
+    OF_ROWS,
+    SHOWN,
+    MlxImplRecurrentAdapter,
+    refuse_what_has_no_name,
+)
 from kvlaw.spec.config import RECURRENT_KINDS, Config, LayerSpec
 from kvlaw.spec.contract import Subject
 
@@ -54,12 +59,12 @@ class ChangedRecurrentAdapter(MlxImplRecurrentAdapter):
             setattr(self, name, partial(told, self.package, getattr(self, name)))
 
     def _build(self, layer: LayerSpec, _config: Config) -> Any:
-        _refuse_what_has_no_name(layer)
+        refuse_what_has_no_name(layer)
         return told(self.package, lambda: self.package.RecurrentCache(layer.kernel))
 
     def build_rows(self, layer: LayerSpec, rows: int) -> Any:
         """Make a group of empty rows."""
-        _refuse_what_has_no_name(layer)
+        refuse_what_has_no_name(layer)
         return told(self.package, lambda: self.package.RecurrentRows(layer.kernel, rows))
 
     def merge(self, sources: Sequence[Any]) -> Any:
@@ -157,11 +162,6 @@ def _kernel(makes: Callable[[Any], Any], _queries: Any, _keys: Any, values: Any,
 
 def _itself(held: Any) -> Any:
     return held
-
-
-def _refuse_what_has_no_name(layer: LayerSpec) -> None:
-    if layer.problem and layer.kernel >= 1:
-        raise ValueError(layer.problem)  # there is no such parameter
 
 
 def _offsets(cache: Any) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from attrs import evolve
+from numpy.typing import NDArray
 
 from kvlaw.conformance.faults.registry import fault
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
@@ -15,6 +16,12 @@ from kvlaw.reference.numerics import Bits, decode, encode
 from kvlaw.reference.numerics.gated_delta import Inputs
 from kvlaw.reference.recurrent import Numbers, Recurrent, Row
 from kvlaw.spec.observations import StateView
+
+
+def _counted(rows: Recurrent, inputs: Bits) -> NDArray[np.bool_]:
+    """Say which columns of an advance count, [B, L]; of inputs of another rank, which are refused, none."""
+    return rows.counts(inputs.shape[1]) if inputs.ndim == 3 else np.ones((0, 0), np.bool_)  # [B, L, C]
+
 
 # Positions.
 
@@ -152,7 +159,7 @@ class PaddingInTheTail(Recurrent):
     behind: tuple[int, ...] = ()
 
     def advance(self, inputs: Bits, projected: Inputs) -> Bits:
-        counted = self.counts(inputs.shape[1]) if inputs.ndim == 3 else np.ones((0, 0), np.bool_)  # [B, L, C]
+        counted = _counted(self, inputs)
         outputs = super().advance(inputs, projected)
         self.behind = tuple(int(np.argmax(row[::-1])) if row.any() else 0 for row in counted)
         return outputs
@@ -173,7 +180,7 @@ class PaddingClearsTheMatrix(Recurrent):
     """A row that gets padding alone is given a fresh state."""
 
     def advance(self, inputs: Bits, projected: Inputs) -> Bits:
-        counted = self.counts(inputs.shape[1]) if inputs.ndim == 3 else np.ones((0, 0), np.bool_)  # [B, L, C]
+        counted = _counted(self, inputs)
         outputs = super().advance(inputs, projected)
         for b, row in enumerate(counted):
             if not row.any() and self.rows[b].matrices:
@@ -191,7 +198,7 @@ class PaddingDecays(Recurrent):
     """The decay of a padded column is applied, and only what it would write is left out."""
 
     def advance(self, inputs: Bits, projected: Inputs) -> Bits:
-        counted = self.counts(inputs.shape[1]) if inputs.ndim == 3 else np.ones((0, 0), np.bool_)  # [B, L, C]
+        counted = _counted(self, inputs)
         outputs = super().advance(inputs, projected)
         for b, row in enumerate(self.rows):
             if row.matrices:

@@ -5,12 +5,13 @@ convolution's tail and of the slots; now and then something is asked that cannot
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import get_args
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 
-from kvlaw.reference.oracle import Oracle, RecurrentModel
+from kvlaw.conformance.faults.search_walk import Kinds, Walk
+from kvlaw.reference.oracle import RecurrentModel
 from kvlaw.spec.calls import (
     Advance,
     BeginRound,
@@ -32,7 +33,6 @@ from kvlaw.spec.calls import (
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.trace import Trace
 
-Kinds = list[tuple[int, Callable[[], Call]]]
 LENGTHS = (1, 1, 2, 3, 4, 5, 6)
 
 
@@ -47,31 +47,14 @@ def draw_recurrent(rng: random.Random) -> Trace:
 
 
 @define
-class _Walk:
-    """A walk of the oracle through the calls that are drawn."""
+class _Walk(Walk):
+    """A walk among caches and groups of recurrent layers."""
 
-    rng: random.Random
-    config: Config
-    oracle: Oracle = field(factory=lambda: Oracle("layout"))
-    calls: list[Call] = field(factory=list[Call])
-    tokens: int = 1
-
-    def drawn(self, count: int) -> Trace:
-        """Draw ``count`` calls."""
-        self.oracle.open(self.config)
-        while len(self.calls) < count:
-            world = {n: thing for n, thing in self.oracle.world.items() if isinstance(thing, RecurrentModel)}
-            name = self.rng.choice(list(world))
-            self._made(evolve(self._next(world[name], list(world)), on=name))
-        return Trace(self.config, tuple(self.calls))
-
-    def _made(self, call: Call) -> None:
-        acted = self.oracle.world.get(call.on)
-        rows = max(1, acted.count) if isinstance(acted, RecurrentModel) else 1
-        tokens = tuple(range(self.tokens, self.tokens + max(0, call.appends) * rows))
-        self.tokens += len(tokens)
-        self.oracle.step(call, tokens)
-        self.calls.append(call)
+    def next_calls(self) -> Iterator[Call]:
+        """Draw a call on one of them."""
+        world = {n: thing for n, thing in self.oracle.world.items() if isinstance(thing, RecurrentModel)}
+        name = self.rng.choice(list(world))
+        yield evolve(self._next(world[name], list(world)), on=name)
 
     def _next(self, model: RecurrentModel, names: list[str]) -> Call:
         made, rng = f"x{len(self.calls)}", self.rng

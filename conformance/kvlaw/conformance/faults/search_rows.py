@@ -5,13 +5,14 @@ that were merged. Most prompts that are padded are read to their end and finaliz
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 
+from kvlaw.conformance.faults.search_walk import Kinds, Walk
 from kvlaw.reference.model import Model
-from kvlaw.reference.oracle import Group, Oracle
+from kvlaw.reference.oracle import Group
 from kvlaw.spec.calls import (
     AppendDecode,
     AppendKnown,
@@ -41,8 +42,6 @@ from kvlaw.spec.calls import (
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.trace import Trace
 
-Kinds = list[tuple[int, Callable[[], Call]]]
-
 
 def draw_rows(rng: random.Random, layer: LayerSpec, look: Any) -> Trace:
     """Draw one trace of a group whose rows are caches of ``layer``."""
@@ -61,32 +60,10 @@ def draw_rows(rng: random.Random, layer: LayerSpec, look: Any) -> Trace:
 
 
 @define
-class _Walk:
-    """A walk of the oracle through the calls that are drawn."""
+class _Walk(Walk):
+    """A walk among groups, and caches beside them."""
 
-    rng: random.Random
-    config: Config
-    oracle: Oracle = field(factory=lambda: Oracle("layout"))
-    calls: list[Call] = field(factory=list[Call])
-    tokens: int = 1
-
-    def drawn(self, count: int) -> Trace:
-        """Draw about ``count`` calls."""
-        self.oracle.open(self.config)
-        while len(self.calls) < count:
-            for call in self._next():
-                self._made(call)
-        return Trace(self.config, tuple(self.calls))
-
-    def _made(self, call: Call) -> None:
-        acted = self.oracle.world.get(call.on)
-        rows = max(1, len(acted.rows)) if isinstance(acted, Group) else 1
-        tokens = tuple(range(self.tokens, self.tokens + max(0, call.appends) * rows))
-        self.tokens += len(tokens)
-        self.oracle.step(call, tokens)
-        self.calls.append(call)
-
-    def _next(self) -> Iterator[Call]:
+    def next_calls(self) -> Iterator[Call]:
         """Draw what comes next: a call, or the pieces of a padded prompt."""
         world = self.oracle.world
         groups = [name for name, thing in world.items() if isinstance(thing, Group)]

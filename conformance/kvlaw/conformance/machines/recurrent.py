@@ -9,18 +9,16 @@ from typing import get_args
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from kvlaw.conformance.machines.base import LockstepMachine
+from kvlaw.conformance.machines.file_rules import KnowsFiles
 from kvlaw.conformance.machines.padding import padded
 from kvlaw.conformance.machines.row_rules import prepare_of, some_rows
 from kvlaw.reference.oracle import RecurrentModel
 from kvlaw.spec.calls import (
-    DAMAGES,
     Advance,
     BeginRound,
     Call,
     Clone,
     CommitRound,
-    Damage,
     Drop,
     Extract,
     Filter,
@@ -48,7 +46,7 @@ CROWD = 8
 _FILES = ("f1", "f2")
 
 
-class RecurrentContractMachine(LockstepMachine):
+class RecurrentContractMachine(KnowsFiles):
     """Calls anything at any time."""
 
     optional = ("round", "clone", "reset", "trim", "rows", "padding", "wrong", "file")
@@ -76,10 +74,6 @@ class RecurrentContractMachine(LockstepMachine):
     def one_of(self, data: st.DataObject, names: list[str]) -> str:
         """Draw one: mostly the first."""
         return data.draw(st.sampled_from([names[0], *names]))
-
-    def fresh(self, letter: str) -> str:
-        """Give a name that nothing has."""
-        return f"{letter}{len(self.calls) + 1}"
 
     @property
     def roomy(self) -> bool:
@@ -343,8 +337,7 @@ class RecurrentContractMachine(LockstepMachine):
         self.do(Save(on=name, as_=file))
         other = other and "fingerprint" in self.can
         if not other:
-            damages: tuple[Damage, ...] = getattr(self.session.subject, "damages", DAMAGES)
-            self.do(SpoilFile(how=data.draw(st.sampled_from(damages)), on=file))
+            self.do(SpoilFile(how=data.draw(st.sampled_from(self.damages)), on=file))
         self.do(Load(on=file, as_=self.fresh("n"), other=other))
         self.do(Advance(length=1, on=name))
         self.fired("save_and_spoil")

@@ -21,14 +21,19 @@ FILES = frozenset({"files", "fingerprint"})
 OF_ROWS = frozenset({"rows", "merge", "extract", "filter", "padding", "left_padding", "empty_group"})
 
 
+def refuse_what_has_no_name(layer: LayerSpec) -> None:
+    """Refuse a window, sinks or bits: there are no such parameters. To refuse a kernel is the cache's business."""
+    if layer.problem and layer.kernel >= 1:
+        raise ValueError(layer.problem)
+
+
 def make_recurrent(layer: LayerSpec, _config: Config) -> Any:
     """Build a cache of any configuration: to refuse an impossible one is its business."""
     from kvlaw.mlx_impl import RecurrentCache
 
     if not layer.is_recurrent:
         raise UnsupportedError(f"the target has no {layer.kind} caches")
-    if layer.problem and layer.kernel >= 1:
-        raise ValueError(layer.problem)  # there is no such parameter
+    refuse_what_has_no_name(layer)
     return RecurrentCache(layer.kernel)
 
 
@@ -93,8 +98,7 @@ class MlxImplRecurrentAdapter(OurFiles, RowCalls, RoundCalls):
         """Make a group of empty rows."""
         from kvlaw.mlx_impl import RecurrentRows
 
-        if layer.problem and layer.kernel >= 1:
-            raise ValueError(layer.problem)
+        refuse_what_has_no_name(layer)
         return RecurrentRows(layer.kernel, rows)
 
     def merge(self, sources: Sequence[Any]) -> Any:
@@ -104,4 +108,4 @@ class MlxImplRecurrentAdapter(OurFiles, RowCalls, RoundCalls):
         return merge_recurrent(list(sources))
 
 
-__all__ = ["MlxImplRecurrentAdapter", "make_recurrent"]
+__all__ = ["MlxImplRecurrentAdapter", "make_recurrent", "refuse_what_has_no_name"]
