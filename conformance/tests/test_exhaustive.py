@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from kvlaw.conformance.cli import cli
-from kvlaw.conformance.proofs.exhaustive import parallel
 from kvlaw.conformance.proofs.exhaustive import report as reports
 from kvlaw.conformance.proofs.exhaustive import search as searches
 from kvlaw.conformance.proofs.exhaustive.invariants import check_state
@@ -203,19 +202,6 @@ def test_an_interrupt_ends_searches_side_by_side():
     assert not found.closed
     assert found.transitions >= 1000
     assert multiprocessing.active_children() == []
-
-
-def test_a_search_that_ends_without_a_result_is_told(monkeypatch: pytest.MonkeyPatch):
-    started = parallel._Running.start
-
-    def dies(space: Space) -> Any:
-        running = started(space)
-        running.process.kill()
-        return running
-
-    monkeypatch.setattr(parallel._Running, "start", dies)
-    with pytest.raises(RuntimeError, match="rings, window 3, up to two rows ended without a result"):
-        search_all([Space(3, 2)], lambda *_: None, jobs=2)
 
 
 def test_deep_covers_windows_to_four_with_two_rows():

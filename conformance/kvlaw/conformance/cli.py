@@ -57,14 +57,15 @@ for command in (check, try_, replay):
 
 @cli.command()
 @click.option("--mutants", is_flag=True, help="Also mutate our own geometry and mask modules (needs MLX).")
-def faults(mutants: bool) -> None:
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes that hunt mutants.")
+def faults(mutants: bool, jobs: int) -> None:
     """Show that every planted fault is caught, by the clause that it breaks."""
     if sys.flags.optimize > 1:
         raise click.UsageError("python -OO strips the sentences that tell the planted faults: run without it")
     from kvlaw.conformance.faults.report import print_report, run_faults
 
     with errors.status("starting") as status:
-        report = run_faults(mutants, lambda done: status.update(done.told))
+        report = run_faults(mutants, lambda done: status.update(done.told), jobs)
     print_report(console, report)
     sys.exit(report.exit_code)
 

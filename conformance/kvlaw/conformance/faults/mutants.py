@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable
 from importlib.resources import files
 from typing import Any, Literal, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kvlaw.conformance.corpus import load_corpus
 from kvlaw.conformance.faults.changed import PACKAGE, Loaded, load
@@ -21,6 +21,7 @@ from kvlaw.conformance.faults.changed_recurrent import recurrent_subject
 from kvlaw.conformance.faults.hunt import binding
 from kvlaw.conformance.faults.mutator import Mutation, mutations
 from kvlaw.conformance.lockstep import Lockstep
+from kvlaw.conformance.processes import WorkerError, spread
 from kvlaw.spec.clauses import Clauses, load_clauses
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.trace import Trace
@@ -187,16 +188,56 @@ def first(traces: tuple[Named, ...], name: str) -> tuple[Named, ...]:
     return (*(t for t in traces if t[0] == name), *(t for t in traces if t[0] != name))
 
 
-def hunt_mutants(on_event: Callable[[Kill], None] | None = None, every: int = 1) -> MutantHunt:
-    """Kill each ``every``-th mutant with the stored traces, each time beginning with the trace that killed last."""
-    clauses, reasons, dense, known = load_clauses(), listed(), listed("dense"), mutants()
-    traces = stored()
-    unfit = control(traces, clauses)
-    kills: list[Kill] = []
-    for mutant in known[::every]:
-        kills.append(kill(mutant, suited(mutant, traces, dense), clauses, reasons.get(mutant.name, "")))
-        traces = first(traces, kills[-1].trace)
+@frozen
+class Batch:
+    """Mutants that are hunted one after the other, each time beginning with the trace that killed last."""
+
+    first: int
+    last: int
+    every: int = 1
+
+    @property
+    def name(self) -> str:
+        """Say which mutants these are."""
+        return f"mutants {self.first} to {self.last}"
+
+
+BATCH = 120
+"""How many mutants are hunted by one process before it takes others."""
+
+
+def hunt_mutants(on_event: Callable[[Kill], None] | None = None, every: int = 1, jobs: int = 1) -> MutantHunt:
+    """Kill each ``every``-th mutant with the stored traces, in batches, of which ``jobs`` are hunted side by side.
+
+    A mutant that ends the process in which it is hunted is killed by that.
+    """
+    known = mutants()
+    chosen = known[::every]
+    batches = [Batch(first, min(first + BATCH, len(chosen)) - 1, every) for first in range(0, len(chosen), BATCH)]
+    kills: list[list[Kill]] = [[] for _ in batches]
+
+    def told(index: int, kill: Kill) -> None:
+        kills[index].append(kill)
         if on_event is not None:
-            on_event(kills[-1])
+            on_event(kill)
+
+    def recover(index: int, error: WorkerError) -> Batch:
+        batch = batches[index]
+        fatal = chosen[batch.first + len(kills[index])]
+        told(index, Kill(fatal.name, "process", error.how, reason=listed().get(fatal.name, "")))
+        return evolve(batch, first=batch.first + len(kills[index]))
+
+    for _ in spread(hunt_batch, batches, jobs, told, recover):
+        pass
     names = {mutant.name for mutant in known}
-    return MutantHunt(kills, tuple(name for name in (*reasons, *dense) if name not in names), unfit)
+    stale = tuple(name for name in (*listed(), *listed("dense")) if name not in names)
+    return MutantHunt([kill for part in kills for kill in part], stale, control(stored(), load_clauses()))
+
+
+def hunt_batch(batch: Batch, tell: Callable[[Kill], None]) -> None:
+    """Hunt the mutants of one batch, telling of each as it is done."""
+    clauses, reasons, dense, traces = load_clauses(), listed(), listed("dense"), stored()
+    for mutant in mutants()[:: batch.every][batch.first : batch.last + 1]:
+        killed = kill(mutant, suited(mutant, traces, dense), clauses, reasons.get(mutant.name, ""))
+        traces = first(traces, killed.trace)
+        tell(killed)

@@ -55,8 +55,11 @@ class FaultReport:
         return 1 if self.problems else 0
 
 
-def run_faults(mutants: bool = False, on_event: OnEvent | None = None) -> FaultReport:
-    """Hunt every planted fault, and every mutant (which needs MLX); ``on_event`` is told of each as it is done."""
+def run_faults(mutants: bool = False, on_event: OnEvent | None = None, jobs: int = 1) -> FaultReport:
+    """Hunt every planted fault, and every mutant (which needs MLX) in so many processes.
+
+    ``on_event`` is told of each as it is done.
+    """
     tell: OnEvent = on_event or _nobody
     clauses, stored = load_clauses(), {entry.id: entry for entry in load_corpus()}
     rows: list[Row] = []
@@ -67,7 +70,7 @@ def run_faults(mutants: bool = False, on_event: OnEvent | None = None) -> FaultR
             problem = "the corpus does not hold its trace: run python -m kvlaw.conformance.faults.rebuild"
         rows.append(Row(fault, found, problem))
         tell(rows[-1])
-    return FaultReport(rows, hunt_mutants(tell) if mutants else None)
+    return FaultReport(rows, hunt_mutants(tell, jobs=jobs) if mutants else None)
 
 
 def _nobody(_event: Row | Kill) -> None:

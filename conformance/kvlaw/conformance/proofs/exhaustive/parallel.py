@@ -1,16 +1,26 @@
-"""Several searches side by side, each in a process of its own that tells how far it is and ends with its coverage."""
+"""Several searches side by side, each of which tells how far it is and ends with its coverage."""
 
-import multiprocessing
-import signal
 import time
 from collections.abc import Sequence
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import Any
 
-from attrs import define
+from attrs import frozen
 
+from kvlaw.conformance.processes import Tell, spread
 from kvlaw.conformance.proofs.exhaustive.search import Coverage, OnProgress, Space, search
+
+
+@frozen
+class _Reached:
+    """Say how far a search is, and when it began."""
+
+    states: int
+    transitions: int
+    began: float
+
+    def interrupted(self, space: Space) -> Coverage:
+        """Say what was covered when the search last told."""
+        seconds = time.time() - self.began
+        return Coverage(space, self.states, self.transitions, seconds, closed=False, interrupted=True)
 
 
 def search_all(spaces: Sequence[Space], on_progress: OnProgress, jobs: int) -> list[Coverage]:
@@ -18,81 +28,25 @@ def search_all(spaces: Sequence[Space], on_progress: OnProgress, jobs: int) -> l
 
     Returns a coverage for each space that was begun, in the order of the list.
     """
-    if jobs == 1:
-        return _one_by_one(spaces, on_progress)
-    waiting, running, done = list(spaces), dict[Connection, _Running](), dict[Space, Coverage]()
+    order = list(spaces) if jobs == 1 else list(spaces)[::-1]
+    done, reached = dict[Space, Coverage](), dict[Space, _Reached]()
+
+    def told(index: int, far: _Reached) -> None:
+        reached[order[index]] = far
+        if far.states:
+            on_progress(order[index], far.states, far.transitions)
+
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                started = _Running.start(waiting.pop())
-                running[started.told] = started
-            for told in wait(list(running)):
-                one = running[_connection(told)]
-                if (coverage := one.listen(on_progress)) is not None:
-                    done[one.space] = coverage
-                    del running[one.told]
+        for index, coverage in spread(_search, order, jobs, told):
+            done[order[index]] = coverage
+            if coverage.interrupted:
+                break
     except KeyboardInterrupt:
-        done |= {one.space: one.interrupted() for one in running.values()}
-    finally:
-        for one in running.values():
-            one.process.kill()
-            one.process.join()
+        done |= {space: far.interrupted(space) for space, far in reached.items() if space not in done}
     return [done[space] for space in spaces if space in done]
 
 
-def _one_by_one(spaces: Sequence[Space], on_progress: OnProgress) -> list[Coverage]:
-    covered: list[Coverage] = []
-    for space in spaces:
-        covered.append(search(space, on_progress))
-        if covered[-1].interrupted:
-            break
-    return covered
-
-
-def _connection(ready: Any) -> Connection:
-    """Narrow what `wait` gives: one of the connections that it was given."""
-    return ready
-
-
-@define
-class _Running:
-    """Hold a search that goes on elsewhere, and how far it said that it was."""
-
-    space: Space
-    process: BaseProcess
-    told: Connection
-    started: float
-    states: int = 0
-    transitions: int = 0
-
-    @classmethod
-    def start(cls, space: Space) -> "_Running":
-        context = multiprocessing.get_context("spawn")
-        told, tells = context.Pipe(duplex=False)
-        process = context.Process(target=_serve, args=(space, tells), daemon=True)
-        process.start()
-        tells.close()
-        return cls(space, process, told, time.monotonic())
-
-    def listen(self, on_progress: OnProgress) -> Coverage | None:
-        """Take one message: the coverage at the end, or how far the search is."""
-        try:
-            message = self.told.recv()
-        except EOFError:
-            raise RuntimeError(f"the search of {self.space.name} ended without a result") from None
-        if isinstance(message, Coverage):
-            self.process.join()
-            return message
-        self.states, self.transitions = message
-        on_progress(self.space, self.states, self.transitions)
-        return None
-
-    def interrupted(self) -> Coverage:
-        """Say how far the search was when it last told."""
-        seconds = time.monotonic() - self.started
-        return Coverage(self.space, self.states, self.transitions, seconds, closed=False, interrupted=True)
-
-
-def _serve(space: Space, tells: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
-    tells.send(search(space, lambda _, states, transitions: tells.send((states, transitions))))
+def _search(space: Space, tell: Tell) -> Coverage:
+    began = time.time()
+    tell(_Reached(0, 0, began))
+    return search(space, lambda _, states, transitions: tell(_Reached(states, transitions, began)))

@@ -1,0 +1,196 @@
+"""Work that is spread over processes of our own: each takes one item after the other, and tells how far it is.
+
+``spread`` gives the results as they come.  With one job everything is done here, without a process.  Whoever leaves the
+loop, by an interrupt or otherwise, ends the processes; what an item told before then is not lost.
+"""
+
+import multiprocessing
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Generic, TypeVar
+
+from attrs import define, frozen
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Tell = Callable[[Any], None]
+"""Takes what an item tells on the way; it must be picklable."""
+Work = Callable[[Item, Tell], Result]
+"""A function of a module, for a process of its own has to find it: an item to its result."""
+OnTold = Callable[[int, Any], None]
+"""Takes the index of an item, and what it told."""
+
+
+Recover = Callable[[int, "WorkerError"], Any]
+"""Takes the index of an item whose process died; gives the item to go on with under this index, or raises."""
+
+
+class WorkerError(RuntimeError):
+    """A process ended, or failed, before it had its result; the text says on what, and how."""
+
+    def __init__(self, what: str, how: str) -> None:
+        """Say on ``what`` it ended, and ``how``."""
+        super().__init__(f"{what}: {how}")
+        self.how = how
+
+
+def _give_up(_index: int, error: WorkerError) -> Any:
+    raise error
+
+
+def spread(
+    work: Work[Item, Result], items: Sequence[Item], jobs: int, on_told: OnTold, recover: Recover = _give_up
+) -> Generator[tuple[int, Result]]:
+    """Give the result of each item with its index, as they come; ``jobs`` are done side by side.
+
+    A process that died is started again, with the item that ``recover`` gives for the one on which it died.
+
+    Raises:
+        WorkerError: if a process ends without its result, or ``work`` raises there.
+    """
+    if jobs == 1 or len(items) <= 1:
+        for index, item in enumerate(items):
+            yield index, work(item, lambda told, index=index: on_told(index, told))
+        return
+    waiting = list(enumerate(items))[::-1]
+    workers = [_Worker.start(work) for _ in range(min(jobs, len(items)))]
+    try:
+        for worker in workers:
+            worker.take(waiting)
+        while busy := {worker.pipe: worker for worker in workers if worker.doing is not None}:
+            for ready in wait(list(busy)):
+                worker = busy[_connection(ready)]
+                try:
+                    done = worker.listen(on_told)
+                except _DiedError as error:
+                    workers[workers.index(worker)] = worker.replaced(work, recover(error.index, error))
+                    continue
+                if done is not None:
+                    worker.take(waiting)
+                    yield done
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _connection(ready: Any) -> Connection:
+    """Narrow what ``wait`` gives: one of the connections that it was given."""
+    return ready
+
+
+class _DiedError(WorkerError):
+    """A process ended without a word."""
+
+    index: int = -1
+
+
+@frozen
+class _Told:
+    """Say how far an item is."""
+
+    what: Any
+
+
+@frozen
+class _Done(Generic[Result]):
+    """Give the result of an item."""
+
+    result: Result
+
+
+@frozen
+class _Failed:
+    """Say how an item failed."""
+
+    text: str
+
+
+@define(eq=False)
+class _Worker:
+    """Hold a process, our end of its pipe, and what it is doing: the index of an item and the item."""
+
+    process: BaseProcess
+    pipe: Connection
+    doing: tuple[int, Any] | None = None
+
+    @classmethod
+    def start(cls, work: Work[Any, Any]) -> "_Worker":
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(work, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def take(self, waiting: list[tuple[int, Any]]) -> None:
+        """Begin the next item, or rest."""
+        self.doing = waiting.pop() if waiting else None
+        if self.doing is not None:
+            with suppress(OSError):  # its death is heard when it is listened to
+                self.pipe.send(self.doing[1])
+
+    def replaced(self, work: Work[Any, Any], item: Any) -> "_Worker":
+        """Start another process in its place, with an item for the index at which it died."""
+        index = self.doing[0] if self.doing is not None else -1
+        self.end()
+        other = _Worker.start(work)
+        other.take([(index, item)])
+        return other
+
+    def listen(self, on_told: OnTold) -> tuple[int, Any] | None:
+        """Take one message; give the index and the result at the end of an item."""
+        index = self.doing[0] if self.doing is not None else -1
+        try:
+            message = self.pipe.recv()
+        except (EOFError, OSError):
+            raise self.died() from None
+        if isinstance(message, _Failed):
+            raise WorkerError(self.what, message.text)
+        if isinstance(message, _Told):
+            on_told(index, message.what)
+            return None
+        return index, message.result
+
+    @property
+    def what(self) -> str:
+        """Name what it is doing."""
+        item = self.doing[1] if self.doing is not None else None
+        return str(getattr(item, "name", item))
+
+    def died(self) -> _DiedError:
+        """Say that it ended without a result."""
+        self.process.join(1)
+        code = self.process.exitcode
+        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        error = _DiedError(self.what, f"its process ended by {how}, without a result")
+        error.index = self.doing[0] if self.doing is not None else -1
+        return error
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
+
+
+def _serve(work: Work[Any, Any], pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
+    while True:
+        try:
+            item = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer = _Done(work(item, lambda told: pipe.send(_Told(told))))
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            answer = _Failed(f"{type(error).__name__}: {error}")
+        pipe.send(answer)
+
+
+__all__ = ["OnTold", "Tell", "Work", "WorkerError", "spread"]

@@ -1,0 +1,98 @@
+"""Work spread over processes: the same results as in one, and no process left, however it ends."""
+
+import multiprocessing
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from kvlaw.conformance.processes import WorkerError, spread
+
+
+def square(item: int, tell: Any) -> int:
+    tell(("at", item))
+    return item * item
+
+
+def process_of(item: int, _tell: Any) -> int:
+    time.sleep(0.2)
+    return os.getpid() + 0 * item
+
+
+def dies_at_three(item: int, _tell: Any) -> int:
+    if item == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def fails_at_three(item: int, _tell: Any) -> int:
+    if item == 3:
+        raise ValueError("three is too many")
+    return item
+
+
+def waits(item: int, tell: Any) -> int:
+    tell(item)
+    time.sleep(60)
+    return item
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_each_item_has_its_result_and_tells_under_its_index(jobs: int):
+    told: list[tuple[int, Any]] = []
+    found = dict(spread(square, [5, 7, 9], jobs, lambda index, what: told.append((index, what))))
+    assert found == {0: 25, 1: 49, 2: 81}
+    assert sorted(told) == [(0, ("at", 5)), (1, ("at", 7)), (2, ("at", 9))]
+
+
+def test_two_jobs_are_two_processes_and_none_of_them_this_one():
+    found = {pid for _, pid in spread(process_of, [1, 2, 3, 4], 2, lambda *_: None)}
+    assert len(found) == 2
+    assert os.getpid() not in found
+
+
+def test_nothing_to_do_is_done():
+    assert list(spread(square, [], 4, lambda *_: None)) == []
+
+
+def test_a_process_that_dies_is_told_with_its_item_and_signal():
+    with pytest.raises(WorkerError, match="3: its process ended by signal SIGKILL, without a result"):
+        list(spread(dies_at_three, [1, 2, 3, 4], 2, lambda *_: None))
+    assert multiprocessing.active_children() == []
+
+
+def test_an_exception_in_a_process_is_told():
+    with pytest.raises(WorkerError, match="3: ValueError: three is too many"):
+        list(spread(fails_at_three, [1, 2, 3, 4], 2, lambda *_: None))
+
+
+def test_an_interrupt_leaves_no_process():
+    def interrupt(_index: int, _what: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(spread(waits, [1, 2], 2, interrupt))
+    assert multiprocessing.active_children() == []
+
+
+def told_then_dies(item: tuple[int, int], tell: Any) -> None:
+    for number in range(*item):
+        if number == 4:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        tell(number)
+
+
+def test_who_can_recover_goes_on_behind_what_killed_the_process():
+    told: list[int] = []
+    died: list[tuple[int, str]] = []
+
+    def recover(index: int, error: WorkerError) -> tuple[int, int]:
+        died.append((index, error.how))
+        return (5, 7)
+
+    done = spread(told_then_dies, [(10, 12), (2, 7)], 2, lambda _, what: told.append(what), recover)
+    assert sorted(index for index, _ in done) == [0, 1]
+    assert died == [(1, "its process ended by signal SIGSEGV, without a result")]
+    assert sorted(told) == [2, 3, 5, 6, 10, 11]
