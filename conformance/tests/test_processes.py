@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from kvlaw.conformance.processes import WorkerError, spread
+from kvlaw.conformance.processes import Pool, WorkerError, spread
+
+
+def nobody(_index: int, _told: Any) -> None:
+    pass
 
 
 def square(item: int, tell: Any) -> int:
@@ -48,24 +52,24 @@ def test_each_item_has_its_result_and_tells_under_its_index(jobs: int):
 
 
 def test_two_jobs_are_two_processes_and_none_of_them_this_one():
-    found = {pid for _, pid in spread(process_of, [1, 2, 3, 4], 2, lambda *_: None)}
+    found = {pid for _, pid in spread(process_of, [1, 2, 3, 4], 2, nobody)}
     assert len(found) == 2
     assert os.getpid() not in found
 
 
 def test_nothing_to_do_is_done():
-    assert list(spread(square, [], 4, lambda *_: None)) == []
+    assert list(spread(square, [], 4, nobody)) == []
 
 
 def test_a_process_that_dies_is_told_with_its_item_and_signal():
     with pytest.raises(WorkerError, match="3: its process ended by signal SIGKILL, without a result"):
-        list(spread(dies_at_three, [1, 2, 3, 4], 2, lambda *_: None))
+        list(spread(dies_at_three, [1, 2, 3, 4], 2, nobody))
     assert multiprocessing.active_children() == []
 
 
 def test_an_exception_in_a_process_is_told():
     with pytest.raises(WorkerError, match="3: ValueError: three is too many"):
-        list(spread(fails_at_three, [1, 2, 3, 4], 2, lambda *_: None))
+        list(spread(fails_at_three, [1, 2, 3, 4], 2, nobody))
 
 
 def test_an_interrupt_leaves_no_process():
@@ -96,3 +100,11 @@ def test_who_can_recover_goes_on_behind_what_killed_the_process():
     assert sorted(index for index, _ in done) == [0, 1]
     assert died == [(1, "its process ended by signal SIGSEGV, without a result")]
     assert sorted(told) == [2, 3, 5, 6, 10, 11]
+
+
+def test_a_pool_keeps_its_processes_until_it_is_closed():
+    with Pool(2) as pool:
+        first = {pid for _, pid in pool.spread(process_of, [1, 2, 3, 4], nobody)}
+        again = {pid for _, pid in pool.spread(process_of, [1, 2, 3, 4], nobody)}
+        assert first == again
+    assert multiprocessing.active_children() == []

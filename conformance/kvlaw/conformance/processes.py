@@ -1,7 +1,7 @@
 """Work that is spread over processes of our own: each takes one item after the other, and tells how far it is.
 
-``spread`` gives the results as they come.  With one job everything is done here, without a process.  Whoever leaves the
-loop, by an interrupt or otherwise, ends the processes; what an item told before then is not lost.
+A ``Pool`` gives the results as they come.  With one job everything is done here, without a process.  Whoever leaves
+the loop, by an interrupt or otherwise, ends the processes; what an item told before then is not lost.
 """
 
 import multiprocessing
@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,39 +43,79 @@ def _give_up(_index: int, error: WorkerError) -> Any:
     raise error
 
 
+@define(eq=False)
+class Pool:
+    """Processes that are started when they are first needed, and stay until the pool is closed.
+
+    ``jobs``: how many work side by side; with one, everything is done here, without a process.
+    """
+
+    jobs: int = 1
+    _workers: "list[_Worker]" = field(factory=list["_Worker"], init=False)
+
+    def __enter__(self) -> Self:
+        """Use the pool."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the pool."""
+        self.close()
+
+    def close(self) -> None:
+        """End every process, whatever it is doing."""
+        while self._workers:
+            self._workers.pop().end()
+
+    def spread(
+        self, work: Work[Item, Result], items: Sequence[Item], on_told: OnTold, recover: Recover = _give_up
+    ) -> Generator[tuple[int, Result]]:
+        """Give the result of each item with its index, as they come.
+
+        A process that died is started again, with the item that ``recover`` gives for the one on which it died.
+        Whoever leaves the loop before its end closes the pool.
+
+        Raises:
+            WorkerError: if a process ends without its result, or ``work`` raises there.
+        """
+        if self.jobs == 1:
+            for index, item in enumerate(items):
+                yield index, work(item, lambda told, index=index: on_told(index, told))
+            return
+        waiting = list(enumerate(items))[::-1]
+        whole = False
+        try:
+            self._workers.extend(_Worker.start() for _ in range(min(self.jobs, len(items)) - len(self._workers)))
+            for worker in self._workers:
+                worker.take(work, waiting)
+            while busy := {worker.pipe: worker for worker in self._workers if worker.doing is not None}:
+                for ready in wait(list(busy)):
+                    worker = busy[_connection(ready)]
+                    done = self._listen(worker, work, on_told, recover)
+                    if done is not None:
+                        worker.take(work, waiting)
+                        yield done
+            whole = True
+        finally:
+            if not whole:
+                self.close()
+
+    def _listen(
+        self, worker: "_Worker", work: Work[Any, Any], on_told: OnTold, recover: Recover
+    ) -> tuple[int, Any] | None:
+        try:
+            return worker.listen(on_told)
+        except _DiedError as error:
+            item = recover(error.index, error)
+            self._workers[self._workers.index(worker)] = worker.replaced(work, item)
+            return None
+
+
 def spread(
     work: Work[Item, Result], items: Sequence[Item], jobs: int, on_told: OnTold, recover: Recover = _give_up
 ) -> Generator[tuple[int, Result]]:
-    """Give the result of each item with its index, as they come; ``jobs`` are done side by side.
-
-    A process that died is started again, with the item that ``recover`` gives for the one on which it died.
-
-    Raises:
-        WorkerError: if a process ends without its result, or ``work`` raises there.
-    """
-    if jobs == 1 or len(items) <= 1:
-        for index, item in enumerate(items):
-            yield index, work(item, lambda told, index=index: on_told(index, told))
-        return
-    waiting = list(enumerate(items))[::-1]
-    workers = [_Worker.start(work) for _ in range(min(jobs, len(items)))]
-    try:
-        for worker in workers:
-            worker.take(waiting)
-        while busy := {worker.pipe: worker for worker in workers if worker.doing is not None}:
-            for ready in wait(list(busy)):
-                worker = busy[_connection(ready)]
-                try:
-                    done = worker.listen(on_told)
-                except _DiedError as error:
-                    workers[workers.index(worker)] = worker.replaced(work, recover(error.index, error))
-                    continue
-                if done is not None:
-                    worker.take(waiting)
-                    yield done
-    finally:
-        for worker in workers:
-            worker.end()
+    """Spread items over a pool of their own (``Pool.spread``)."""
+    with Pool(min(jobs, len(items)) or 1) as pool:
+        yield from pool.spread(work, items, on_told, recover)
 
 
 def _connection(ready: Any) -> Connection:
@@ -119,27 +159,27 @@ class _Worker:
     doing: tuple[int, Any] | None = None
 
     @classmethod
-    def start(cls, work: Work[Any, Any]) -> "_Worker":
+    def start(cls) -> "_Worker":
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(work, theirs), daemon=True)
+        process = context.Process(target=_serve, args=(theirs,), daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours)
 
-    def take(self, waiting: list[tuple[int, Any]]) -> None:
+    def take(self, work: Work[Any, Any], waiting: list[tuple[int, Any]]) -> None:
         """Begin the next item, or rest."""
         self.doing = waiting.pop() if waiting else None
         if self.doing is not None:
             with suppress(OSError):  # its death is heard when it is listened to
-                self.pipe.send(self.doing[1])
+                self.pipe.send((work, self.doing[1]))
 
     def replaced(self, work: Work[Any, Any], item: Any) -> "_Worker":
         """Start another process in its place, with an item for the index at which it died."""
         index = self.doing[0] if self.doing is not None else -1
         self.end()
-        other = _Worker.start(work)
-        other.take([(index, item)])
+        other = _Worker.start()
+        other.take(work, [(index, item)])
         return other
 
     def listen(self, on_told: OnTold) -> tuple[int, Any] | None:
@@ -178,19 +218,23 @@ class _Worker:
         self.process.join()
 
 
-def _serve(work: Work[Any, Any], pipe: Connection) -> None:
+def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
     while True:
         try:
-            item = pipe.recv()
+            work, item = pipe.recv()
         except (EOFError, OSError):
             return
+
+        def tell(told: Any) -> None:
+            pipe.send(_Told(told))
+
         try:
-            answer = _Done(work(item, lambda told: pipe.send(_Told(told))))
+            answer: _Done[Any] | _Failed = _Done(work(item, tell))
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             answer = _Failed(f"{type(error).__name__}: {error}")
         pipe.send(answer)
 
 
-__all__ = ["OnTold", "Tell", "Work", "WorkerError", "spread"]
+__all__ = ["OnTold", "Pool", "Tell", "Work", "WorkerError", "spread"]
