@@ -136,7 +136,10 @@ def test_what_the_packages_import_is_declared() -> None:
     used = {name for path in files for name in imported(path)} - sys.stdlib_module_names - {"kvlaw"}
     project = settings()["project"]
     extras = project["optional-dependencies"]
-    declared = {Requirement(line).name for line in project["dependencies"] + extras["prove"] + extras["mlx-lm"]}
+    declared = {
+        Requirement(line).name
+        for line in project["dependencies"] + extras["prove"] + extras["mlx-lm"] + extras["redis"]
+    }
     modules = {{"crosshair-tool": "crosshair"}.get(name, name.replace("-", "_")) for name in declared}
     assert {"numpy", "mlx", "attrs"} <= used
     assert used - {"attr"} <= modules

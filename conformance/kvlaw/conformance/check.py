@@ -1,6 +1,6 @@
-"""Check one target: the corpus first, then the machines, then the shortest trace of every failure.
+"""Check one target: play the parts of its plan, here or in processes, and shorten the trace of every failure.
 
-Budgets count traces, never seconds: ``quick`` is the corpus alone, ``ci`` some hundred machine traces, ``deep``
+Budgets count traces, never seconds: ``quick`` is the stored traces alone, ``ci`` some hundred machine traces, ``deep``
 thousands. A target that cannot even open is ``TargetError``; a target that fails, hangs or answers nonsense is a
 result.
 """
@@ -8,71 +8,41 @@ result.
 import importlib.metadata
 import platform
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from kvlaw.conformance.corpus import entries_for
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
-from kvlaw.conformance.machines.base import LockstepMachine, bind, play
-from kvlaw.conformance.machines.contract import ContractMachine
-from kvlaw.conformance.machines.policies import fitting, served, sweep, told_of
-from kvlaw.conformance.machines.protocol import ProtocolMachine
-from kvlaw.conformance.machines.recurrent import RecurrentContractMachine
-from kvlaw.conformance.machines.rows_contract import RowsContractMachine
-from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
-from kvlaw.conformance.machines.server import RowsServerMachine, ServerMachine
+from kvlaw.conformance.machines.policies import fitting, served, told_of
+from kvlaw.conformance.parts import (
+    EFFORTS,
+    STAGES,
+    Budget,
+    Elsewhere,
+    Ended,
+    Far,
+    Open,
+    Part,
+    Plan,
+    Player,
+    Task,
+    carry_out,
+    close_here,
+    machines,
+    parts,
+)
+from kvlaw.conformance.processes import Pool, WorkerError
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
-from kvlaw.conformance.scope import ruled_out
-from kvlaw.conformance.session import Session, StoppedError, within_means
+from kvlaw.conformance.scope import applicable, counted, ruled_out
+from kvlaw.conformance.session import Findings, within_means
 from kvlaw.reference.oracle import Profile
-from kvlaw.spec.calls import DAMAGES, AppendDecode, AppendWindow, Call, Load, LookAt, Save, SpoilFile
+from kvlaw.spec.calls import Call
 from kvlaw.spec.clauses import Clause, load_clauses
-from kvlaw.spec.config import RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
-from kvlaw.spec.contract import CAPABILITIES, Subject
+from kvlaw.spec.config import WINDOWED, Config, Kind
+from kvlaw.spec.contract import Subject
 from kvlaw.spec.trace import Trace
-
-Budget = Literal["quick", "ci", "deep"]
-
-
-@frozen
-class Effort:
-    """How many machine traces a budget plays, and of how many rules each; of groups fewer, whose calls show more.
-
-    A rule of a server is several acts of several calls each.
-    """
-
-    protocol: int
-    contract: int
-    steps: int
-    rows_protocol: int
-    rows_contract: int
-    rows_steps: int
-    server: int
-    server_steps: int
-
-
-EFFORTS: dict[Budget, Effort] = {
-    "quick": Effort(0, 0, 0, 0, 0, 0, 0, 0),
-    "ci": Effort(60, 340, 16, 50, 220, 12, 10, 4),
-    "deep": Effort(2500, 12000, 30, 1200, 2500, 20, 600, 8),  # more than 50,000 calls of each machine of groups
-}
-
-
-@frozen
-class Plan:
-    """What to check: the target under its name, the kinds it serves, the profile, the budget and the seed."""
-
-    target: str
-    kinds: tuple[Kind, ...]
-    profile: Profile = "core"
-    budget: Budget = "ci"
-    seed: int = 0
-    fixed: Mapping[str, Any] = field(factory=dict[str, Any])
-    modelled: bool = False
 
 
 @define
@@ -87,37 +57,143 @@ class Progress:
 
 Report = Callable[[Progress], None]
 OnCall = Callable[[int], object]
+OnFailure = Callable[[Failure], None]
 
 
-def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckResult:
-    """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far."""
+@frozen(eq=False)
+class Processes:
+    """Where parts are played: in the processes of a pool, which open the target for themselves."""
+
+    pool: Pool
+    open: Open
+
+
+def check(
+    plan: Plan,
+    subject: Subject,
+    report: Report | None = None,
+    processes: Processes | None = None,
+    on_failure: OnFailure | None = None,
+) -> CheckResult:
+    """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far.
+
+    Args:
+        plan: what to check, and how much.
+        subject: the target; other processes open it again.
+        report: told how far the check is.
+        processes: where to play; without them everything is played here.
+        on_failure: told of each failure when it is found, before its trace is shortened.
+    """
     started = time.monotonic()
-    sessions: list[Session] = []
-    interrupted, stopped = False, ""
+    run = _Run(plan, subject, report, processes, on_failure)
+    interrupted = False
     try:
-        for kind in plan.kinds:
-            sessions.append(_session(plan, subject, kind, report))
-            _explore(plan, sessions[-1], kind)
-        for session in sessions:
-            for clause, failure in list(session.failures.items()):
-                session.failures[clause] = _shortest(session, failure, report)
+        run.play()
+        run.shorten()
     except KeyboardInterrupt:
         interrupted = True
-    except StoppedError as error:
-        stopped = str(error)
-    swept = [(clause, config) for s in sessions for clause, configs in s.swept.items() for config in configs]
-    found = [failure for session in sessions for failure in session.failures.values()]
-    failures = [evolve(f, seen=told_of(c for clause, c in swept if clause == f.clause)) for f in found]
-    result = _result(plan, subject, sessions, failures)
-    return evolve(result, seconds=time.monotonic() - started, interrupted=interrupted, stopped=stopped)
+    except WorkerError as error:
+        run.stopped = f"{error}; to find the call, check it in a process of its own: cmd:kvlaw testee serve TARGET"
+    finally:
+        close_here()
+    result = _result(plan, subject, run.whole())
+    seconds = time.monotonic() - started
+    return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=run.stopped)
 
 
-def applicable(clause: Clause, kind: str, capabilities: frozenset[str]) -> str:
-    """Say why a clause does not apply to a target of ``kind``; an empty text if it does."""
-    if kind not in clause.applies:
-        return f"speaks of {', '.join(sorted(clause.applies))} only"
-    lacking = sorted(clause.needs - capabilities)
-    return f"the target lacks {', '.join(lacking)}: {CAPABILITIES[lacking[0]]}" if lacking else ""
+@define
+class _Run:
+    """A check that goes on: what its parts found, and how far those are that are not at their end."""
+
+    plan: Plan
+    subject: Subject
+    report: Report | None
+    processes: Processes | None
+    on_failure: OnFailure | None
+    parts: tuple[Part, ...] = field(init=False)
+    ended: dict[int, Ended] = field(factory=dict[int, Ended], init=False)
+    going: dict[int, Findings] = field(factory=dict[int, Findings], init=False)
+    shortest: dict[tuple[str, str], Failure] = field(factory=dict[tuple[str, str], Failure], init=False)
+    stopped: str = field(default="", init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """List the parts."""
+        self.parts = parts(self.plan)
+
+    @property
+    def interrupted(self) -> bool:
+        """A part says that it was interrupted."""
+        return any(ended.interrupted for ended in self.ended.values())
+
+    def play(self) -> None:
+        """Play every part; stop behind one that ended before its time."""
+        for index, ended in self._spread(self.parts, self._told):
+            self.ended[index] = ended
+            self.going.pop(index, None)
+            self.stopped = self.stopped or ended.stopped
+            if ended.interrupted or ended.stopped:
+                break
+
+    def shorten(self) -> None:
+        """Shorten the trace of each failure that was found, one of each clause and kind."""
+        found = [] if self.interrupted or self.stopped else list(self._found().values())
+
+        def told(index: int, _: Any) -> None:
+            self._tell(f"shortening {found[index].clause}", found[index].trace.config.kind)
+
+        shorter: Iterator[tuple[int, Failure]] = self._spread(found, told)
+        for index, failure in shorter:
+            self.shortest[_place(found[index])] = failure
+
+    def whole(self) -> tuple[Findings, list[Failure]]:
+        """Add up what was found, with the failures as short as they are known."""
+        whole = Findings()
+        for index in range(len(self.parts)):
+            if (part := self._of(index)) is not None:
+                whole.add(part)
+        return whole, [self.shortest.get(place, failure) for place, failure in self._found().items()]
+
+    def _of(self, index: int) -> Findings | None:
+        ended = self.ended.get(index)
+        return ended.findings if ended is not None else self.going.get(index)
+
+    def _found(self) -> dict[tuple[str, str], Failure]:
+        """Give the shortest failure of each clause and kind of cache, in the order of the parts."""
+        kinds: dict[Kind, Findings] = {}
+        for index, part in enumerate(self.parts):
+            if (findings := self._of(index)) is not None:
+                kinds.setdefault(part.kind, Findings()).add(findings)
+        return {_place(failure): failure for one in kinds.values() for failure in one.failures.values()}
+
+    def _spread(self, items: "tuple[Part, ...] | list[Failure]", told: Callable[[int, Any], None]) -> Any:
+        if self.processes is None:
+            player = Player(self.plan, self.subject)
+            work: Any = player.play if items and isinstance(items[0], Part) else player.shorten
+            return Pool(1).spread(work, items, told)
+        elsewhere = Elsewhere(self.plan, self.processes.open)
+        return self.processes.pool.spread(carry_out, [Task(elsewhere, item) for item in items], told)
+
+    def _told(self, index: int, what: "Far | Failure") -> None:
+        """Hear how far a part is, or what it has found."""
+        going = self.going.setdefault(index, Findings())
+        if isinstance(what, Failure):
+            going.found(what)
+            if self.on_failure is not None:
+                self.on_failure(what)
+        else:
+            going.calls = what.calls
+        part = self.parts[index]
+        self._tell(part.stage, part.kind)
+
+    def _tell(self, stage: str, kind: str) -> None:
+        if self.report is not None:
+            known = [*(ended.findings for ended in self.ended.values()), *self.going.values()]
+            clauses = {clause for one in known for clause in one.failures}
+            self.report(Progress(stage, kind, sum(one.calls for one in known), len(clauses)))
+
+
+def _place(failure: Failure) -> tuple[str, str]:
+    return failure.clause, failure.trace.config.kind
 
 
 def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -> str:
@@ -134,28 +210,15 @@ def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -
     return ""
 
 
-def counted(profile: Profile, kind: str, capabilities: frozenset[str]) -> frozenset[str]:
-    """List the clauses that count for a target of ``kind`` with these capabilities.
-
-    For groups those of files and prefixes count as well: they hold for the serial caches beside the groups.
-    """
-    chosen = load_clauses().of_profile(profile)
-    beside = [c for c in chosen.values() if kind in ROW_KINDS and not c.needs.isdisjoint(_KEPT)]
-    kept = frozenset(c.id for c in beside if not applicable(c, kind.removesuffix("_rows"), capabilities))
-    return kept | frozenset(c.id for c in chosen.values() if not applicable(c, kind, capabilities))
-
-
-_KEPT = ("files", "reuse")
-"""What is needed by clauses that speak of caches which are kept."""
-
-
-def replay(subject: Subject, profile: Profile, trace: Trace, on_call: OnCall | None = None) -> tuple[Step, ...]:
+def replay(
+    subject: Subject, profile: Profile, trace: Trace, on_call: OnCall | None = None, spec: str = ""
+) -> tuple[Step, ...]:
     """Walk one trace by the clauses that count for its kind; ``on_call`` is told the number of each call.
 
     Raises:
         StoppedError: if the walk itself runs out of memory.
     """
-    counts = counted(profile, trace.config.kind, subject.capabilities)
+    counts = counted(profile, trace.config.kind, subject.capabilities, spec)
     with within_means():
         return Walk(subject, profile, counts, on_call).run(trace)
 
@@ -175,121 +238,33 @@ class Walk(Lockstep):
         return super().step(call)
 
 
-def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) -> Session:
-    ids = counted(plan.profile, kind, subject.capabilities)
-    progress = Progress(kind=kind)
-
-    def tell(session: Session) -> None:
-        if report is not None:
-            progress.stage = session.stage
-            progress.calls, progress.failures = session.calls, len(session.failures)
-            report(progress)
-
-    fixed = frozenset(plan.fixed)
-    return Session(subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed, on_progress=tell)
-
-
-def _explore(plan: Plan, session: Session, kind: Kind) -> None:
-    session.stage = "stored traces"
-    policies = served(session.subject, session.subject.capabilities)
-    for entry in entries_for(kind, session.subject.capabilities, plan.profile, policies):
-        if _chosen(entry.trace.config, plan):
-            session.play(entry.trace)
-    window = plan.fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
-    plain = Config(kind, window, kv_heads=1, groups=1)
-    swept = () if kind in RECURRENT_KINDS else sweep(plain, policies, plan.fixed)
-    for config in swept:
-        if _chosen(config, plan):
-            session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
-    if "files" in session.subject.capabilities and kind in SERIAL_KINDS:
-        for config in (plain,) if "dense" in policies else swept[:1]:
-            if _chosen(config, plan):
-                _spoil_files(session, config)
-    for machine, examples, steps in machines(kind, EFFORTS[plan.budget]):
-        if examples:
-            session.stage = STAGES[machine]
-            play(bind(machine, session, kind, dict(plan.fixed)), examples, steps, plan.seed)
-
-
-def _chosen(config: Config, plan: Plan) -> bool:
-    return all(getattr(config, name) == value for name, value in plan.fixed.items())
-
-
-def _spoil_files(session: Session, config: Config) -> None:
-    """Load a file that was spoilt, in each way: they are few, and most are a clause of their own."""
-    for how in DAMAGES:
-        spoilt = (SpoilFile(on="f1", how=how), Load(on="f1", as_="c1"))
-        session.play(Trace(config, (AppendWindow(length=2), Save(as_="f1"), *spoilt)))
-
-
-Played = tuple[type[LockstepMachine], int, int]
-"""A machine, how many traces it plays, and of how many rules each."""
-
-
-def machines(kind: Kind, effort: Effort) -> tuple[Played, ...]:
-    """Name the machines of a kind of cache, and how much of each a budget plays."""
-    if kind in RECURRENT_KINDS:
-        rows = kind == "recurrent_rows"
-        return (
-            (RecurrentContractMachine, effort.rows_contract, effort.rows_steps)
-            if rows
-            else (RecurrentContractMachine, effort.contract, effort.steps),
-        )
-    if kind in ROW_KINDS:
-        return (
-            (RowsProtocolMachine, effort.rows_protocol, effort.rows_steps),
-            (RowsContractMachine, effort.rows_contract, effort.rows_steps),
-            (RowsServerMachine, effort.server, effort.server_steps),
-        )
-    return (
-        (ProtocolMachine, effort.protocol, effort.steps),
-        (ContractMachine, effort.contract, effort.steps),
-        (ServerMachine, effort.server, effort.server_steps),
-    )
-
-
-STAGES: Mapping[type[LockstepMachine], str] = {
-    **dict.fromkeys((ProtocolMachine, RowsProtocolMachine), "runtime protocol"),
-    **dict.fromkeys((ContractMachine, RowsContractMachine, RecurrentContractMachine), "any call"),
-    **dict.fromkeys((ServerMachine, RowsServerMachine), "server"),
-}
-"""What is told while a machine plays."""
-
-
-def _shortest(session: Session, failure: Failure, report: Report | None) -> Failure:
-    if report is not None:
-        report(
-            Progress(f"shortening {failure.clause}", failure.trace.config.kind, session.calls, len(session.failures))
-        )
-    return session.shortest(failure)
-
-
-def _result(plan: Plan, subject: Subject, sessions: Iterable[Session], failures: list[Failure]) -> CheckResult:
-    sessions = list(sessions)
-    chosen = load_clauses().of_profile(plan.profile)
-    results = tuple(_clause_result(clause, plan, subject, sessions, failures) for clause in chosen.values())
-    compared, different = sum(s.reads_compared for s in sessions), sum(s.reads_different for s in sessions)
+def _result(plan: Plan, subject: Subject, whole: tuple[Findings, list[Failure]]) -> CheckResult:
+    findings, found = whole
+    swept = [(clause, config) for clause, configs in findings.swept.items() for config in configs]
+    failures = [evolve(f, seen=told_of(c for clause, c in swept if clause == f.clause)) for f in found]
+    chosen = load_clauses().of_version(plan.spec).of_profile(plan.profile)
     return CheckResult(
         target=plan.target,
         profile=plan.profile,
         budget=plan.budget,
         seed=plan.seed,
-        versions=versions(),
-        clauses=results,
-        arithmetic=ArithmeticResult(plan.modelled, compared, different),
-        calls=sum(s.calls for s in sessions),
-        traces=sum(s.traces for s in sessions),
-        rules=dict(sum((s.rules for s in sessions), Counter[str]())),
-        errors=dict(sum((s.errors for s in sessions), Counter[str]())),
+        versions=versions(plan.spec),
+        clauses=tuple(_clause_result(clause, plan, subject, findings, failures) for clause in chosen.values()),
+        arithmetic=ArithmeticResult(plan.modelled, findings.reads_compared, findings.reads_different),
+        calls=findings.calls,
+        traces=findings.traces,
+        rules=dict(findings.rules),
+        errors=dict(findings.errors),
         kinds=plan.kinds,
+        shard=plan.shard,
     )
 
 
 def _clause_result(
-    clause: Clause, plan: Plan, subject: Subject, sessions: list[Session], failures: list[Failure]
+    clause: Clause, plan: Plan, subject: Subject, findings: Findings, failures: list[Failure]
 ) -> ClauseResult:
     whys = [applicable(clause, kind, subject.capabilities) for kind in plan.kinds]
-    exercised = sum(s.exercised[clause.id] for s in sessions)
+    exercised = findings.exercised[clause.id]
     own = tuple(f for f in failures if f.clause == clause.id)
     if own:
         return ClauseResult(clause, "fail", exercised, own)
@@ -300,13 +275,32 @@ def _clause_result(
     return ClauseResult(clause, "pass" if exercised else "not exercised", exercised)
 
 
-def versions() -> dict[str, str]:
-    """List the versions that a result depends on."""
+def versions(spec: str = "") -> dict[str, str]:
+    """List the versions that a result depends on; ``spec`` is the one that is checked, the newest without one."""
     names = ("kvlaw", "mlx", "mlx-lm", "numpy", "hypothesis")
-    found = {"python": platform.python_version(), "spec": "1.4"}
+    found = {"python": platform.python_version(), "spec": spec or load_clauses().versions[-1]}
     for name in names:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+__all__ = [
+    "EFFORTS",
+    "STAGES",
+    "Budget",
+    "Plan",
+    "Processes",
+    "Progress",
+    "Report",
+    "Walk",
+    "applicable",
+    "check",
+    "counted",
+    "machines",
+    "probe",
+    "replay",
+    "versions",
+]

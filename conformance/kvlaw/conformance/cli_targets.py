@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,14 @@ from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
 if TYPE_CHECKING:
-    from kvlaw.conformance.check import Report
+    from kvlaw.conformance.check import Plan, Report
     from kvlaw.conformance.failures import Failure
     from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
+    from kvlaw.conformance.processes import Pool
     from kvlaw.conformance.result import CheckResult
     from kvlaw.reference.oracle import Profile
+    from kvlaw.spec.contract import Subject
 
 FAILS = 1
 INCOMPLETE = 4
@@ -37,6 +40,41 @@ profile_option = click.option(
     show_default=True,
     help="core: what every cache owes its callers. layout: also order, masks and limits, fixed for interchange.",
 )
+
+
+def _shard(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, int]:
+    """Read ``--shard 2/3``."""
+    if value is None:
+        return 1, 1
+    share, slash, of = value.partition("/")
+    numbers = share.isdecimal() and of.isdecimal() and len(value) < 12 and bool(slash)
+    if not numbers or not 1 <= int(share) <= int(of):
+        raise click.BadParameter(f"{value!r}: write I/N, with I from 1 to N, as in --shard 2/3")
+    return int(share), int(of)
+
+
+def _database(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Open ``--database`` before anything is played."""
+    from kvlaw.conformance.database import DatabaseError, open_database
+
+    try:
+        if value:
+            open_database(value)
+    except DatabaseError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+def _spec(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """See that there is such a version of the specification."""
+    from kvlaw.spec.clauses import SpecError, load_clauses
+
+    versions = load_clauses().versions
+    try:
+        load_clauses().of_version(value)
+    except SpecError:
+        raise click.BadParameter(f"{value!r}: the versions are {', '.join(versions)}") from None
+    return value
 
 
 @click.command()
@@ -55,6 +93,27 @@ profile_option = click.option(
     "json_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write the result as JSON.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play side by side."
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Play the machines from so many seeds."
+)
+@click.option("--shard", callback=_shard, metavar="I/N", help="Play the I-th of N shares, for a CI matrix.")
+@click.option(
+    "--database",
+    callback=_database,
+    metavar="URL",
+    default="",
+    help="Share failing traces: a folder, or redis://HOST:PORT/NUMBER.",
+)
+@click.option(
+    "--spec",
+    callback=_spec,
+    metavar="VERSION",
+    default="",
+    help="Hold the target to the clauses of that version of the specification only.",
 )
 @click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause.")
@@ -95,11 +154,13 @@ def check(**arguments: Any) -> None:
     _check(**arguments, chosen=chosen_by(settings, mapping))
 
 
-def _check(*, target: str, json_file: Path | None, allow_incomplete: bool, **how: Any) -> None:
+def _check(*, target: str, json_file: Path | None, allow_incomplete: bool, jobs: int, **how: Any) -> None:
+    from kvlaw.conformance.processes import Pool
     from kvlaw.conformance.subjects.targets import members
 
     names = members(target)
-    results = [_check_one(name, **how) for name in names]
+    with Pool(jobs) as pool:
+        results = [_check_one(name, pool=pool, **how) for name in names]
     if json_file is not None:
         told = [result.to_json() for result in results]
         _write_json(json_file, told if len(names) > 1 else told[0])
@@ -112,15 +173,13 @@ def _check(*, target: str, json_file: Path | None, allow_incomplete: bool, **how
 
 
 def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
-    code = result.exit_code
-    return 0 if code == INCOMPLETE and allow_incomplete and result.whole else code
+    code, allowed = result.exit_code, allow_incomplete or result.shard != (1, 1)
+    return 0 if code == INCOMPLETE and allowed and result.whole else code
 
 
-def _check_one(
-    target: str, *, budget: Any, profile: "Profile", seed: int, verbose: bool, chosen: Chosen
-) -> "CheckResult":
+def _check_one(target: str, *, pool: "Pool", verbose: bool, chosen: Chosen, **how: Any) -> "CheckResult":
     """Check one target and show what came of it."""
-    from kvlaw.conformance.check import Plan, probe
+    from kvlaw.conformance.check import Plan, Processes, probe
     from kvlaw.conformance.check import check as run
     from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
 
@@ -128,14 +187,27 @@ def _check_one(
     if trouble := probe(opened.subject, opened.kinds, opened.fixed):
         raise UnusableTargetError(f"{opened.name} cannot open {trouble}")
     modelled = arithmetic_is_modelled(opened.subject)
-    console.print(
-        f"checking {opened.name} (profile {profile}, budget {budget}, seed {seed})", style="dim", markup=False
-    )
+    plan = Plan(opened.name, opened.kinds, fixed=opened.fixed, modelled=modelled, **how)
+    console.print(f"checking {opened.name} ({_told(plan)})", style="dim", markup=False)
+    processes = Processes(pool, partial(_opened, target, chosen)) if pool.jobs > 1 else None
     with _progress() as report:
-        plan = Plan(opened.name, opened.kinds, profile, budget, seed, opened.fixed, modelled)
-        result = run(plan, opened.subject, report)
+        result = run(plan, opened.subject, report, processes)
     _print(result, opened, verbose=verbose)
     return result
+
+
+def _opened(target: str, chosen: Chosen) -> "Subject":
+    """Open a target in another process."""
+    return chosen.open(target).subject
+
+
+def _told(plan: "Plan") -> str:
+    """Tell what a check plays."""
+    said = [f"profile {plan.profile}", f"budget {plan.budget}", f"seed {plan.seed}"]
+    said += [f"{plan.seeds} seeds"] if plan.seeds > 1 else []
+    said += [f"shard {plan.shard[0]} of {plan.shard[1]}"] if plan.shard != (1, 1) else []
+    said += [f"spec {plan.spec}"] if plan.spec else []
+    return ", ".join(said)
 
 
 @contextmanager
@@ -171,7 +243,7 @@ def _print(result: "CheckResult", opened: "Opened", *, verbose: bool) -> None:
             save(failure)
         except OSError as error:
             errors.print(f"{failure.id} is not kept for replay: {error}", style="yellow", markup=False)
-        return walk(opened.subject, plan_profile, failure.trace)
+        return walk(opened.subject, plan_profile, failure.trace, spec=result.versions["spec"])
 
     plan_profile: Any = result.profile
     print_check(console, result, rerun, verbose=verbose)

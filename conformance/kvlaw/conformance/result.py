@@ -62,6 +62,8 @@ class CheckResult:
     interrupted: bool = False
     stopped: str = ""
     """Why the check ended before its time, other than by the user."""
+    shard: tuple[int, int] = (1, 1)
+    """Which of how many shares of the check this is."""
 
     @property
     def whole(self) -> bool:
@@ -108,6 +110,7 @@ class CheckResult:
             "traces": self.traces,
             "seconds": round(self.seconds, 2),
             "errors": self.errors,
+            **({} if self.shard == (1, 1) else {"shard": list(self.shard)}),
             **({} if self.whole else {"stopped": self.stopped or "interrupted"}),
         }
 

@@ -1,10 +1,15 @@
-"""Which clauses a fixed setting leaves without a situation: ``--set window=8`` never sees a window of 1.
+"""Which clauses count for a target: those of the profile and the version that speak of what it is and can do.
 
-Such a clause is *not applicable* to that check, by name and reason; all else that was never exercised stays open.
+A fixed setting leaves some clauses without a situation: ``--set window=8`` never sees a window of 1. Such a clause is
+*not applicable* to that check, by name and reason; all else that was never exercised stays open.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from kvlaw.spec.clauses import Clause, Profile, load_clauses
+from kvlaw.spec.config import ROW_KINDS
+from kvlaw.spec.contract import CAPABILITIES
 
 Fixed = Mapping[str, Any]
 Rule = tuple[tuple[str, ...], Callable[[Fixed], bool], str]
@@ -51,3 +56,27 @@ def ruled_out(clause: str, fixed: Fixed) -> str:
             settings = ", ".join(f"{name}={value}" for name, value in fixed.items())
             return f"with {settings} {why}"
     return ""
+
+
+def applicable(clause: Clause, kind: str, capabilities: frozenset[str]) -> str:
+    """Say why a clause does not apply to a target of ``kind``; an empty text if it does."""
+    if kind not in clause.applies:
+        return f"speaks of {', '.join(sorted(clause.applies))} only"
+    lacking = sorted(clause.needs - capabilities)
+    return f"the target lacks {', '.join(lacking)}: {CAPABILITIES[lacking[0]]}" if lacking else ""
+
+
+def counted(profile: Profile, kind: str, capabilities: frozenset[str], spec: str = "") -> frozenset[str]:
+    """List the clauses that count for a target of ``kind`` with these capabilities.
+
+    ``spec`` is the version of the specification whose clauses count, without one the newest.  For groups those of
+    files and prefixes count as well: they hold for the serial caches beside the groups.
+    """
+    chosen = load_clauses().of_version(spec).of_profile(profile)
+    beside = [c for c in chosen.values() if kind in ROW_KINDS and not c.needs.isdisjoint(_KEPT)]
+    kept = frozenset(c.id for c in beside if not applicable(c, kind.removesuffix("_rows"), capabilities))
+    return kept | frozenset(c.id for c in chosen.values() if not applicable(c, kind, capabilities))
+
+
+_KEPT = ("files", "reuse")
+"""What is needed by clauses that speak of caches which are kept."""

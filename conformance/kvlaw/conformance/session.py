@@ -4,7 +4,6 @@
 ``Session.note``.  Nothing here chooses calls, and nothing raises because a cache fails.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -38,7 +37,50 @@ def within_means() -> Generator[None]:
 
 
 @define
-class Session:
+class Findings:
+    """What was found by some traces; those of parts that were played apart add up to those of the whole."""
+
+    exercised: Counter[str] = field(factory=Counter[str], init=False)
+    failures: dict[str, Failure] = field(factory=dict[str, Failure], init=False)
+    swept: dict[str, list[Config]] = field(factory=dict[str, list[Config]], init=False)
+    rules: Counter[str] = field(factory=Counter[str], init=False)
+    calls: int = field(default=0, init=False)
+    traces: int = field(default=0, init=False)
+    reads_compared: int = field(default=0, init=False)
+    reads_different: int = field(default=0, init=False)
+    errors: Counter[str] = field(factory=Counter[str], init=False)
+
+    def add(self, other: "Findings") -> None:
+        """Take in what another part found; of two failures of a clause the shorter one stays."""
+        for failure in other.failures.values():
+            self.found(failure)
+        for clause, configs in other.swept.items():
+            self.swept.setdefault(clause, []).extend(configs)
+        self.exercised.update(other.exercised)
+        self.rules.update(other.rules)
+        self.errors.update(other.errors)
+        self.calls += other.calls
+        self.traces += other.traces
+        self.reads_compared += other.reads_compared
+        self.reads_different += other.reads_different
+
+    def copied(self) -> "Findings":
+        """Give these findings alone."""
+        alone = Findings()
+        alone.add(self)
+        return alone
+
+    def found(self, failure: Failure) -> bool:
+        """Keep a failure, unless a shorter one of its clause is known; say whether it is kept."""
+        known = self.failures.get(failure.clause)
+        shorter = known is None or _size(failure.trace) < _size(known.trace)
+        if shorter:
+            self.failures[failure.clause] = failure
+        return shorter
+
+
+@define
+class Session(Findings):
     """One check of one subject under one profile."""
 
     subject: Subject
@@ -48,18 +90,9 @@ class Session:
     arithmetic: bool = False
     seed: int = 0
     fixed: frozenset[str] = frozenset()
-    exercised: Counter[str] = field(factory=Counter[str])
-    failures: dict[str, Failure] = field(factory=dict[str, Failure])
-    swept: dict[str, list[Config]] = field(factory=dict[str, list[Config]])
-    rules: Counter[str] = field(factory=Counter[str])
-    calls: int = 0
-    traces: int = 0
-    reads_compared: int = 0
-    reads_different: int = 0
-    errors: Counter[str] = field(factory=Counter[str])
-    started: float = field(factory=time.monotonic)
     stage: str = ""
     on_progress: Callable[["Session"], None] | None = None
+    on_failure: Callable[[Failure], None] | None = None
 
     def lockstep(self) -> Lockstep:
         """Make a fresh lockstep run."""
@@ -90,7 +123,9 @@ class Session:
         if step.record.outcome == "error":
             self.errors[step.message] += 1
         if step.divergences:
-            self._found(self.attribute(Trace(config, calls), step.divergences[0]))
+            failure = self.attribute(Trace(config, calls), step.divergences[0])
+            if self.found(failure) and self.on_failure is not None:
+                self.on_failure(failure)
         if self.on_progress is not None and self.calls % 20 == 0:
             self.on_progress(self)
 
@@ -98,11 +133,6 @@ class Session:
         """Take a finished run's arithmetic into account."""
         self.reads_compared += run.arithmetic.reads
         self.reads_different += run.arithmetic.different
-
-    def _found(self, failure: Failure) -> None:
-        known = self.failures.get(failure.clause)
-        if known is None or _size(failure.trace) < _size(known.trace):
-            self.failures[failure.clause] = failure
 
     def diverges(self, trace: Trace) -> tuple[Trace, Divergence] | None:
         """Walk a trace without noting anything; give it cut after the call that diverges, and the divergence."""

@@ -54,6 +54,24 @@ class Clauses(Mapping[str, Clause]):
         kept = {i: clause for i, clause in self.by_id.items() if profile == "layout" or clause.level == "MUST"}
         return Clauses(kept, self.retired, self.chapters)
 
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions that brought clauses, the oldest first."""
+        return tuple(sorted({clause.since for clause in (*self.by_id.values(), *self.retired.values())}, key=_number))
+
+    def of_version(self, version: str = "") -> "Clauses":
+        """Keep the clauses that a version had, as far as they are in force; without one all of them.
+
+        Raises:
+            SpecError: for a version that brought no clause.
+        """
+        if not version:
+            return self
+        if version not in self.versions:
+            raise SpecError(f"unknown version {version!r} of the specification; known are {', '.join(self.versions)}")
+        kept = {i: clause for i, clause in self.by_id.items() if _number(clause.since) <= _number(version)}
+        return Clauses(kept, self.retired, self.chapters)
+
     def find(self, clause_id: str) -> Clause:
         """Give a clause, in force or retired; raise ``SpecError`` that says what there is instead."""
         found = self.by_id.get(clause_id) or self.retired.get(clause_id)
@@ -63,6 +81,10 @@ class Clauses(Mapping[str, Clause]):
         kin = [i for i, clause in self.by_id.items() if clause.family == family]
         hint = f"{family} goes from {kin[0]} to {kin[-1]}" if kin else f"the families are {', '.join(self.families)}"
         raise SpecError(f"there is no clause {clause_id!r}; {hint}")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def load_clauses(folder: Traversable | None = None) -> Clauses:

@@ -125,6 +125,9 @@ def _next(result: CheckResult) -> list[str]:
         return ["interrupted: what was found so far is shown; run the same command again for the rest"]
     if result.stopped:
         return [f"stopped: {result.stopped}; what was found so far is shown"]
+    if result.shard != (1, 1):
+        share, of = result.shard
+        return [f"share {share} of {of}: the verdict is that of all shares: kvlaw report --combine"]
     if result.verdict == "violations":
         return ["kvlaw replay shows a failure again; kvlaw try 'TRACE' runs a trace of your own"]
     if result.verdict == "incomplete":

@@ -1,0 +1,321 @@
+"""The parts of a check: what is played at a time, here or in a process of its own.
+
+A check of a kind of cache is its stored traces, the traces that others found (``database``), and the traces of each
+machine, in parts of some dozens.  The parts depend on the plan alone, never on how many processes play them, and what
+they find adds up (``Findings``); so one process, two, or the shards of a matrix find the same.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from attrs import define, field, frozen
+
+from kvlaw.conformance.corpus import entries_for
+from kvlaw.conformance.database import open_database
+from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.machines.base import LockstepMachine, bind, play
+from kvlaw.conformance.machines.contract import ContractMachine
+from kvlaw.conformance.machines.policies import served, sweep
+from kvlaw.conformance.machines.protocol import ProtocolMachine
+from kvlaw.conformance.machines.recurrent import RecurrentContractMachine
+from kvlaw.conformance.machines.rows_contract import RowsContractMachine
+from kvlaw.conformance.machines.rows_protocol import RowsProtocolMachine
+from kvlaw.conformance.machines.server import RowsServerMachine, ServerMachine
+from kvlaw.conformance.processes import Tell
+from kvlaw.conformance.scope import counted
+from kvlaw.conformance.session import Findings, Session, StoppedError
+from kvlaw.reference.oracle import Profile
+from kvlaw.spec.calls import DAMAGES, AppendDecode, AppendWindow, Load, LookAt, Save, SpoilFile
+from kvlaw.spec.config import RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
+from kvlaw.spec.contract import Subject
+from kvlaw.spec.trace import Trace
+
+Budget = Literal["quick", "ci", "deep"]
+
+
+@frozen
+class Effort:
+    """How many machine traces a budget plays, and of how many rules each; of groups fewer, whose calls show more.
+
+    A rule of a server is several acts of several calls each.
+    """
+
+    protocol: int
+    contract: int
+    steps: int
+    rows_protocol: int
+    rows_contract: int
+    rows_steps: int
+    server: int
+    server_steps: int
+
+
+EFFORTS: dict[Budget, Effort] = {
+    "quick": Effort(0, 0, 0, 0, 0, 0, 0, 0),
+    "ci": Effort(60, 340, 16, 50, 220, 12, 10, 4),
+    "deep": Effort(2500, 12000, 30, 1200, 2500, 20, 600, 8),  # more than 50,000 calls of each machine of groups
+}
+
+
+@frozen
+class Plan:
+    """What to check: the target under its name, the kinds it serves, the profile, the budget and the seed.
+
+    ``seeds``: how many seeds the machines are played from, counted from ``seed``.
+    ``shard``: (i, n) plays the i-th of n shares of the parts, counted from 1.
+    ``spec``: the version of the specification whose clauses count; empty for the newest.
+    ``database``: where traces that others found are kept, and what is found here (``open_database``).
+    ``effort``: how much the machines play; without it what the budget says.
+    """
+
+    target: str
+    kinds: tuple[Kind, ...]
+    profile: Profile = "core"
+    budget: Budget = "ci"
+    seed: int = 0
+    fixed: Mapping[str, Any] = field(factory=dict[str, Any])
+    modelled: bool = False
+    seeds: int = 1
+    shard: tuple[int, int] = (1, 1)
+    spec: str = ""
+    database: str = ""
+    effort: Effort = field()
+
+    @effort.default  # type: ignore[reportUnknownMemberType] # attrs' own decorator
+    def _effort(self) -> Effort:
+        return EFFORTS[self.budget]
+
+
+Machine = type[LockstepMachine]
+Played = tuple[Machine, int, int]
+"""A machine, how many traces it plays, and of how many rules each."""
+Stage = Literal["stored traces", "shared traces", "runtime protocol", "any call", "server"]
+
+
+def machines(kind: Kind, effort: Effort) -> tuple[Played, ...]:
+    """Name the machines of a kind of cache, and how much of each a budget plays."""
+    if kind in RECURRENT_KINDS:
+        rows = kind == "recurrent_rows"
+        return (
+            (RecurrentContractMachine, effort.rows_contract, effort.rows_steps)
+            if rows
+            else (RecurrentContractMachine, effort.contract, effort.steps),
+        )
+    if kind in ROW_KINDS:
+        return (
+            (RowsProtocolMachine, effort.rows_protocol, effort.rows_steps),
+            (RowsContractMachine, effort.rows_contract, effort.rows_steps),
+            (RowsServerMachine, effort.server, effort.server_steps),
+        )
+    return (
+        (ProtocolMachine, effort.protocol, effort.steps),
+        (ContractMachine, effort.contract, effort.steps),
+        (ServerMachine, effort.server, effort.server_steps),
+    )
+
+
+STAGES: Mapping[Machine, Stage] = {
+    **dict.fromkeys((ProtocolMachine, RowsProtocolMachine), "runtime protocol"),
+    **dict.fromkeys((ContractMachine, RowsContractMachine, RecurrentContractMachine), "any call"),
+    **dict.fromkeys((ServerMachine, RowsServerMachine), "server"),
+}
+"""What is told while a machine plays."""
+
+
+@frozen
+class Part:
+    """What is played at a time: stored traces of a kind, or some traces of a machine from one seed."""
+
+    kind: Kind
+    stage: Stage
+    machine: Machine | None = None
+    examples: int = 0
+    steps: int = 0
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Say what is played."""
+        return f"{self.kind}, {self.stage}" + (f", seed {self.seed}" if self.machine else "")
+
+
+_FEWEST, _MOST = 5, 100
+"""How many traces of a machine are a part, at least and at most."""
+_SEEDS = 1_000_003
+"""How far apart the seeds of two parts are, so that those of two neighbouring seeds differ."""
+
+
+def parts(plan: Plan) -> tuple[Part, ...]:
+    """List the parts of a plan, of its own shard."""
+    found: list[Part] = []
+    for kind in plan.kinds:
+        found.append(Part(kind, "stored traces"))
+        if plan.database:
+            found.append(Part(kind, "shared traces"))
+        for machine, examples, steps in machines(kind, plan.effort):
+            for seed in range(plan.seed, plan.seed + plan.seeds):
+                found += _parts_of(kind, machine, examples, steps, seed)
+    share, of = plan.shard
+    return tuple(found[share - 1 :: of])
+
+
+def _parts_of(kind: Kind, machine: Machine, examples: int, steps: int, seed: int) -> list[Part]:
+    size = min(_MOST, max(_FEWEST, -(-examples // 4)))
+    sizes = [min(size, examples - done) for done in range(0, examples, size)]
+    return [Part(kind, STAGES[machine], machine, n, steps, seed + i * _SEEDS) for i, n in enumerate(sizes)]
+
+
+@frozen
+class Ended:
+    """What a part found, and why it ended before its time, if it did."""
+
+    findings: Findings
+    interrupted: bool = False
+    stopped: str = ""
+
+
+@frozen
+class Far:
+    """How far a part is, told on the way."""
+
+    calls: int
+    failures: int
+
+
+@define
+class Player:
+    """Plays parts of one plan on a subject, and shortens what they find."""
+
+    plan: Plan
+    subject: Subject
+
+    def play(self, part: Part, tell: Tell) -> Ended:
+        """Play a part; an interrupt, or the end of memory, keeps what was found so far.
+
+        Tells ``Far``, and each ``Failure`` when it is found.
+        """
+        session = self.session(part.kind, tell)
+        interrupted, stopped = False, ""
+        try:
+            self._play(part, session)
+        except KeyboardInterrupt:
+            interrupted = True
+        except StoppedError as error:
+            stopped = str(error)
+        return Ended(session.copied(), interrupted, stopped)
+
+    def shorten(self, failure: Failure, _tell: Tell) -> Failure:
+        """Give a failure with the shortest trace that is found; keep it for others."""
+        shortest = self.session(failure.trace.config.kind, lambda _: None).shortest(failure)
+        if self.plan.database:
+            open_database(self.plan.database).replace(failure, shortest)
+        return shortest
+
+    def session(self, kind: Kind, tell: Tell) -> Session:
+        """Make a session for a kind of cache."""
+        plan = self.plan
+        database = open_database(plan.database) if plan.database else None
+
+        def failed(failure: Failure) -> None:
+            if database is not None:
+                database.save(failure)
+            tell(failure)
+
+        return Session(
+            self.subject,
+            plan.profile,
+            counted(plan.profile, kind, self.subject.capabilities, plan.spec),
+            plan.target,
+            plan.modelled,
+            plan.seed,
+            frozenset(plan.fixed),
+            on_progress=lambda session: tell(Far(session.calls, len(session.failures))),
+            on_failure=failed,
+        )
+
+    def _play(self, part: Part, session: Session) -> None:
+        if part.machine is not None:
+            machine = bind(part.machine, session, part.kind, dict(self.plan.fixed))
+            play(machine, part.examples, part.steps, part.seed)
+        elif part.stage == "shared traces":
+            for trace in open_database(self.plan.database).traces(self.plan.target, part.kind):
+                if self._chosen(trace.config):
+                    session.play(trace)
+        else:
+            self._play_stored(part.kind, session)
+
+    def _play_stored(self, kind: Kind, session: Session) -> None:
+        fixed, capabilities = self.plan.fixed, session.subject.capabilities
+        policies = served(session.subject, capabilities)
+        for entry in entries_for(kind, capabilities, self.plan.profile, policies):
+            if self._chosen(entry.trace.config):
+                session.play(entry.trace)
+        window = fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
+        plain = Config(kind, window, kv_heads=1, groups=1)
+        swept = () if kind in RECURRENT_KINDS else sweep(plain, policies, fixed)
+        for config in swept:
+            if self._chosen(config):
+                session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
+        if "files" in capabilities and kind in SERIAL_KINDS:
+            for config in (plain,) if "dense" in policies else swept[:1]:
+                if self._chosen(config):
+                    _spoil_files(session, config)
+
+    def _chosen(self, config: Config) -> bool:
+        return all(getattr(config, name) == value for name, value in self.plan.fixed.items())
+
+
+def _spoil_files(session: Session, config: Config) -> None:
+    """Load a file that was spoilt, in each way: they are few, and most are a clause of their own."""
+    for how in DAMAGES:
+        spoilt = (SpoilFile(on="f1", how=how), Load(on="f1", as_="c1"))
+        session.play(Trace(config, (AppendWindow(length=2), Save(as_="f1"), *spoilt)))
+
+
+Open = Callable[[], Subject]
+
+
+@frozen(eq=False)
+class Elsewhere:
+    """What another process needs to play: the plan, and how the target is opened there."""
+
+    plan: Plan
+    open: Open
+
+    @property
+    def player(self) -> Player:
+        """Give the player of this process, which keeps its target open from one part to the next."""
+        if _PLAYING.get("plan") != self.plan:
+            close_here()
+            _PLAYING.update(plan=self.plan, player=Player(self.plan, self.open()))
+        player: Player = _PLAYING["player"]
+        return player
+
+
+_PLAYING: dict[str, Any] = {}
+
+
+def close_here() -> None:
+    """Let go of the target of this process."""
+    if _PLAYING:
+        _PLAYING.pop("plan")
+        _PLAYING.pop("player").subject.close()
+
+
+@frozen(eq=False)
+class Task:
+    """A part, or a failure to shorten, with what a process needs for it."""
+
+    elsewhere: Elsewhere
+    what: Part | Failure
+
+    @property
+    def name(self) -> str:
+        """Say what it is, and of which target."""
+        return f"{self.elsewhere.plan.target} ({getattr(self.what, 'name', self.what)})"
+
+
+def carry_out(task: Task, tell: Tell) -> Ended | Failure:
+    """Play a part in this process, or shorten a failure."""
+    player = task.elsewhere.player
+    return player.play(task.what, tell) if isinstance(task.what, Part) else player.shorten(task.what, tell)

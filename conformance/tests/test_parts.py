@@ -1,0 +1,175 @@
+"""A check in parts: the same in one process and in two, in one piece and in shards, with what others have found."""
+
+import os
+import signal
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.check import Plan, Processes, check
+from kvlaw.conformance.database import DatabaseError, open_database
+from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.opening import open_any
+from kvlaw.conformance.parts import EFFORTS, Effort, Part, machines, parts
+from kvlaw.conformance.processes import Pool
+from kvlaw.conformance.result import CheckResult
+from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+from kvlaw.reference.layout import Cache
+from kvlaw.spec.config import KINDS
+from kvlaw.spec.contract import Subject
+from kvlaw.spec.trace import Trace
+
+FAULT = "fault:reset-keeps-the-offset"
+"""A fault that the stored traces find, and the machines."""
+
+
+def opened(target: str) -> Subject:
+    return open_any(target, {}, {}).subject
+
+
+SMALL = Effort(6, 12, 5, 6, 12, 5, 5, 1)
+"""Two parts of two machines, and one of a third, in a few seconds."""
+
+
+def plan(target: str = FAULT, **how: Any) -> Plan:
+    return Plan(target, **{"kinds": ("full",), "effort": SMALL, **how})
+
+
+def same(result: CheckResult) -> dict[str, Any]:
+    told = result.to_json()
+    told.pop("seconds")
+    return told
+
+
+def test_the_parts_of_a_plan_play_what_its_budget_says():
+    for budget in EFFORTS:
+        for kind in KINDS:
+            found = parts(Plan(FAULT, (kind,), budget=budget, seed=3))
+            played = Counter[Any]()
+            for part in found:
+                played[part.machine] += part.examples
+            assert played == Counter({None: 0}) + Counter({m: n for m, n, _ in machines(kind, EFFORTS[budget])})
+            assert found[0] == Part(kind, "stored traces")
+
+
+def test_seeds_that_are_neighbours_share_no_part():
+    one, two = parts(plan(seed=0)), parts(plan(seed=1))
+    assert not {p for p in one if p.machine} & {p for p in two if p.machine}
+    both = parts(plan(seed=0, seeds=2))
+    assert {p for p in both if p.machine} == {p for p in (*one, *two) if p.machine}
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7])
+def test_shards_are_a_partition(of: int):
+    whole = parts(plan(kinds=KINDS))
+    shares = [parts(plan(kinds=KINDS, shard=(i, of))) for i in range(1, of + 1)]
+    assert sorted((p for share in shares for p in share), key=whole.index) == list(whole)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_two_processes_find_what_one_finds():
+    alone = check(plan(), opened(FAULT))
+    with Pool(2) as pool:
+        beside = check(plan(), opened(FAULT), processes=Processes(pool, partial(opened, FAULT)))
+    assert alone.verdict == "violations"
+    assert same(beside) == same(alone)
+    assert dict(beside.rules) == dict(alone.rules)
+
+
+def test_two_shards_find_what_the_whole_finds():
+    whole = check(plan(), opened(FAULT))
+    shares = [check(plan(shard=(i, 2)), opened(FAULT)) for i in (1, 2)]
+    assert {r.clause.id for share in shares for r in share.failed} == {r.clause.id for r in whole.failed}
+    exercised = Counter[str]()
+    for share in shares:
+        exercised.update({r.clause.id: r.exercised for r in share.clauses})
+    assert +exercised == +Counter({r.clause.id: r.exercised for r in whole.clauses})
+    assert sum(share.calls for share in shares) == whole.calls
+
+
+class Dies(ReferenceAdapter):
+    """A cache that ends its process when it is reset."""
+
+    def reset(self, cache: Cache) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying() -> Subject:
+    return AdapterSubject(Dies(), name="dying")
+
+
+def test_a_target_that_ends_its_process_stops_the_check_and_keeps_what_was_found():
+    with Pool(2) as pool:
+        result = check(plan("dying"), AdapterSubject(ReferenceAdapter()), processes=Processes(pool, dying))
+    assert "its process ended by signal SIGKILL" in result.stopped
+    assert "cmd:kvlaw testee serve" in result.stopped
+    assert result.verdict == "incomplete"
+
+
+def test_an_interrupt_keeps_what_the_processes_told():
+    seen: list[Failure] = []
+
+    def interrupt(failure: Failure) -> None:
+        seen.append(failure)
+        raise KeyboardInterrupt
+
+    with Pool(2) as pool:
+        result = check(plan(), opened(FAULT), None, Processes(pool, partial(opened, FAULT)), interrupt)
+    assert result.interrupted
+    assert [r.clause.id for r in result.failed] == [seen[0].clause]
+
+
+# What others have found.
+
+
+def test_what_one_finds_another_plays_first(tmp_path: Path):
+    url = str(tmp_path / "shared")
+    none = EFFORTS["quick"]
+    found = check(plan(database=url), opened(FAULT))
+    failure = found.failed[0].failures[0]
+    assert failure.trace in open_database(url).traces(FAULT, "full")
+    shared = Part("full", "shared traces")
+    assert shared in parts(plan(database=url, effort=none))
+    again = check(plan(database=url, effort=none), opened(FAULT))
+    assert {r.clause.id for r in again.failed} >= {r.clause.id for r in found.failed}
+
+
+def test_the_shortest_trace_takes_the_place_of_the_one_that_was_found(tmp_path: Path):
+    database = open_database(str(tmp_path))
+    found = check(plan(), opened(FAULT)).failed[0].failures[0]
+    longer = evolve(found, trace=Trace(found.trace.config, (*found.trace.calls, *found.trace.calls)))
+    database.save(longer)
+    assert database.traces(FAULT, "full") == (longer.trace,)
+    database.replace(longer, found)
+    assert database.traces(FAULT, "full") == (found.trace,)
+    assert database.traces("fault:another", "full") == ()
+    assert database.traces(FAULT, "ring") == ()
+
+
+def test_what_is_no_trace_is_left_alone(tmp_path: Path):
+    database = open_database(str(tmp_path))
+    found = check(plan(effort=EFFORTS["quick"]), opened(FAULT)).failed[0].failures[0]
+    database.save(found)
+    (key,) = [p for p in tmp_path.iterdir() if p.is_dir() and list(p.iterdir()) and ".hypothesis" not in p.name][:1]
+    for name, content in (("a", b"\xff\xfe"), ("b", b"{"), ("c", b'{"kind": "full"}'), ("d", b"")):
+        (key / name).write_bytes(content)
+    assert database.traces(FAULT, "full") == (found.trace,)
+    assert (key / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://localhost", "mysql://localhost: a database is the path of a folder, or redis://"),
+        ("redis://127.0.0.1:1/0", "cannot be reached"),
+        ("file:///proc/nothing/here", "a folder is wanted that can be written to"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_told(url: str, said: str):
+    with pytest.raises(DatabaseError, match=said):
+        open_database(url)
