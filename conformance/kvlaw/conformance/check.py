@@ -87,20 +87,29 @@ class Progress:
 
 Report = Callable[[Progress], None]
 OnCall = Callable[[int], object]
+OnFailure = Callable[[Failure], object]
 
 
-def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckResult:
-    """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far."""
+def check(
+    plan: Plan, subject: Subject, report: Report | None = None, on_failure: OnFailure | None = None
+) -> CheckResult:
+    """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far.
+
+    ``on_failure`` is told of each failure when it is found, and again when it has been shortened.
+    """
     started = time.monotonic()
     sessions: list[Session] = []
     interrupted, stopped = False, ""
     try:
         for kind in plan.kinds:
             sessions.append(_session(plan, subject, kind, report))
+            sessions[-1].on_failure = on_failure
             _explore(plan, sessions[-1], kind)
         for session in sessions:
             for clause, failure in list(session.failures.items()):
-                session.failures[clause] = _shortest(session, failure, report)
+                session.failures[clause] = shortest = _shortest(session, failure, report)
+                if on_failure is not None:
+                    on_failure(shortest)
     except KeyboardInterrupt:
         interrupted = True
     except StoppedError as error:

@@ -21,6 +21,7 @@ ClauseOutcome = Literal["pass", "fail", "expected fail", "not exercised", "not o
 OUTCOMES: tuple[ClauseOutcome, ...] = get_args(ClauseOutcome)
 VerdictWord = Literal["conformant", "violations", "incomplete", "unusable"]
 WitnessState = Literal["holds", "stale", "changed", "unknown"]
+What = Literal["sees", "slots", "fetches", "reads"]
 Ids = tuple[int, ...]
 
 
@@ -77,7 +78,7 @@ class Strip:
     cut off.
     """
 
-    what: Literal["sees", "slots", "fetches", "reads"]
+    what: What
     of: str = ""
     query: int | None = None
     law: Ids | None = None
@@ -254,6 +255,7 @@ __all__ = [
     "ClauseOutcome",
     "Event",
     "FailureFound",
+    "Ids",
     "LawText",
     "Progressed",
     "RunEnded",
@@ -263,6 +265,7 @@ __all__ = [
     "TargetEnded",
     "TargetStarted",
     "VerdictWord",
+    "What",
     "WitnessReplayed",
     "WitnessState",
 ]

@@ -60,6 +60,7 @@ class Session:
     started: float = field(factory=time.monotonic)
     stage: str = ""
     on_progress: Callable[["Session"], None] | None = None
+    on_failure: Callable[[Failure], object] | None = None
 
     def lockstep(self) -> Lockstep:
         """Make a fresh lockstep run."""
@@ -101,6 +102,8 @@ class Session:
 
     def _found(self, failure: Failure) -> None:
         known = self.failures.get(failure.clause)
+        if known is None and self.on_failure is not None:
+            self.on_failure(failure)
         if known is None or _size(failure.trace) < _size(known.trace):
             self.failures[failure.clause] = failure
 
