@@ -19,7 +19,8 @@ def sentence(failure: FailureFound) -> str:
     last = next((step for step in reversed(failure.steps) if step.diverges), None)
     where = f"At `{clean(last.call, 200)}`" if last is not None else "At the end of the trace"
     part = clean(last.field if last is not None else failure.field, 80)
-    return f"{where} ({part}) the law says: {clean(failure.expected, 400)}. The cache shows: {clean(failure.observed, 400)}."
+    law, shown = clean(failure.expected, 400), clean(failure.observed, 400)
+    return f"{where} ({part}) the law says: {law}. The cache shows: {shown}."
 
 
 def try_command(failure: FailureFound) -> str:

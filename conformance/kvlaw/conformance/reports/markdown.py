@@ -94,7 +94,7 @@ def _failures(report: TargetReport, left: int) -> str:
 def _failure(failure: FailureFound) -> str:
     told = text_block(failure)
     told = told if len(told) <= MOST_FAILURE else f"{told[:MOST_FAILURE]}\n..."
-    summary = f"<b>{failure.clause}</b> {escaped(failure.title)} ({failure.level})"
+    summary = f"<b>{escaped(failure.clause)}</b> {escaped(failure.title)} ({failure.level})"
     return (
         f"\n<details><summary>{summary}</summary>\n\n"
         f"{plain(headline(failure))}\n\n"

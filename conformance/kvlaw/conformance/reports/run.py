@@ -93,7 +93,15 @@ def gather(events: Iterable[Event]) -> RunReport:
             reports[event.target] = _told(reports[event.target], event)
     if run is None:
         raise ValueError("a run begins with run_started")
-    return evolve(run, targets=tuple(reports.values()))
+    return evolve(run, targets=tuple(map(_all_judged, reports.values())))
+
+
+def _all_judged(report: TargetReport) -> TargetReport:
+    """Judge the clauses of failures whose check ended before it could."""
+    judged = {clause.clause for clause in report.clauses}
+    missing = {f.clause: f for f in report.failures if f.clause not in judged}
+    more = (ClauseJudged(f.target, f.clause, f.title, f.level, "fail", 1) for f in missing.values())
+    return evolve(report, clauses=(*report.clauses, *more))
 
 
 def _told(report: TargetReport, event: FailureFound | WitnessReplayed | ClauseJudged | TargetEnded) -> TargetReport:
