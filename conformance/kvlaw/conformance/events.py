@@ -72,15 +72,16 @@ class Strip:
     """Tokens in a row of cells, as the law wants them and as the target shows them, at one step.
 
     ``what`` says what the cells are: the tokens that a query ``sees``, the ``slots`` of the storage in their order,
-    what a call ``fetches`` or ``reads``.  ``of`` names the row of a group or the layer of a list.  Token ids count from
-    1; 0 is a slot that holds no token.  ``law`` lists what is allowed, ``must`` what is required where that is less;
-    None where the law fixes nothing, ``shown`` None where the target shows nothing.  ``more`` counts cells that were
-    cut off.
+    what a call ``fetches`` or ``reads``.  ``of`` names the row of a group or the layer of a list, ``query`` the query
+    (None: the last one), ``column`` where it stands in the append.  Token ids count from 1; 0 is a slot that holds no
+    token.  ``law`` lists what is allowed, ``must`` what is required where that is less; None where the law fixes
+    nothing, ``shown`` None where the target shows nothing.  ``more`` counts cells that were cut off.
     """
 
     what: What
     of: str = ""
     query: int | None = None
+    column: int | None = None
     law: Ids | None = None
     must: Ids | None = None
     shown: Ids | None = None

@@ -60,8 +60,6 @@ def _target(report: TargetReport, anchors: Anchors) -> Iterator[str]:
     yield from _verdict(report)
     if report.failures:
         yield from _broken(report, anchors)
-    if report.clauses:
-        yield from _clauses(report, anchors)
     if report.failures:
         yield "<h2>What is broken</h2>\n"
         yield _part("legend.html")
@@ -69,6 +67,8 @@ def _target(report: TargetReport, anchors: Anchors) -> Iterator[str]:
             yield failure_article(failure, anchors)
         if len(report.failures) > MOST_FAILURES:
             yield f'<p class="note">{len(report.failures) - MOST_FAILURES} more failures are not drawn.</p>\n'
+    if report.clauses:
+        yield from _clauses(report, anchors)
     yield "</section>\n"
 
 
@@ -128,7 +128,7 @@ def _broken(report: TargetReport, anchors: Anchors) -> Iterator[str]:
         also = f' <span class="soft">({text(failure.kind)})</span>' if len(report.started.kinds) > 1 else ""
         link = f'<a href="#{anchors.failure(failure)}">{text(failure.clause)}</a>'
         yield f"<li>{link} {text(failure.title)}{also}</li>\n"
-    yield "</ul>\n"
+    yield f'</ul>\n<p><a href="#clauses-{anchors.target(report.name)}">Every rule, and what came out</a></p>\n'
 
 
 def _clauses(report: TargetReport, anchors: Anchors) -> Iterator[str]:

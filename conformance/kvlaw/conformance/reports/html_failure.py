@@ -2,15 +2,35 @@
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound, StepShown
 from kvlaw.conformance.reports.failure_text import try_command
 from kvlaw.conformance.reports.html_text import Anchors, code, prose, text
 from kvlaw.conformance.reports.picture import Drawn, draw
 from kvlaw.spec.calls import CALLS
+from kvlaw.spec.config import Config
 
 MOST_STEPS = 80
 """Of a longer trace the last steps are shown."""
+
+ABOUT = {
+    "sights": "what a query sees",
+    "dense_sights": "what is handed out",
+    "outcome": "whether the call is carried out",
+    "answer": "what the call answers",
+    "held": "which tokens lie in the slots",
+    "torn": "whether keys and values belong together",
+    "handed": "the arrays that were handed out earlier",
+    "can_trim": "how many positions it says it can drop",
+    "offset": "the next position",
+    "order": "the order in which tokens are fetched",
+    "probes": "the outputs of attention",
+    "apart": "the outputs of single queries",
+    "answers": "whose values the outputs are",
+    "rows": "how many rows there are",
+}
+"""What a field of a divergence is about, for those who do not know its name."""
 
 _CAPTIONS = {
     "sees": "what the newest token may look at",
@@ -32,7 +52,8 @@ def _article(failure: FailureFound, anchors: Anchors) -> Iterator[str]:
     if failure.prose:
         yield f'<div class="prose">{prose(failure.prose)}</div>\n'
     yield '<div class="says">'
-    yield f'<div class="law"><b>the law says ({text(failure.field)})</b>{text(failure.expected)}</div>'
+    about = text(ABOUT.get(failure.field, failure.field))
+    yield f'<div class="law"><b>the law says ({about})</b>{text(failure.expected)}</div>'
     yield f'<div class="cache"><b>the cache shows</b>{text(failure.observed)}</div></div>\n'
     if not failure.steady:
         yield '<p class="note">Unsteady: the same trace did not fail when it was run again; the cache does not answer '
@@ -61,12 +82,16 @@ def _steps(failure: FailureFound) -> Iterator[str]:
 
 
 def _step(number: int, step: StepShown, strips: list[Drawn], failure: FailureFound) -> Iterator[str]:
+    means = _means(step.call) if number else _opens(failure.trace.config)
     yield f'<li class="step{" wrong" if step.diverges else ""}">\n<header><span class="no">{number or ""}</span>'
-    yield f'<span class="call">{text(step.call)}</span><span class="means">{text(_means(step.call, number))}</span>'
+    yield f'<span class="call">{text(step.call)}</span><span class="means">{text(means)}</span>'
     yield f'<span class="breaks">breaks {text(failure.clause)}</span>' if step.diverges else ""
     yield "</header>\n"
     if strips:
-        yield f'<div class="strips">{"".join(_figure(strip) for strip in strips)}</div>\n'
+        for of, group in groupby(strips, key=lambda drawn: drawn.strip.of):
+            name = f'<div class="of">{text(of)}</div>' if of else ""
+            yield f'<div class="strips">{name}{"".join(_figure(strip) for strip in group)}</div>\n'
+        yield from (f'<p class="told">{text(line)}</p>\n' for line in _wrong(strips))
     if step.diverges:
         yield _words(f"{step.field}: {step.expected}", f"{step.field}: {step.observed}", bad=True)
     elif (step.law, step.shown) != ("ok", "ok") and not strips:
@@ -82,15 +107,33 @@ def _words(law: str, shown: str, *, bad: bool) -> str:
 def _figure(drawn: Drawn) -> str:
     strip = drawn.strip
     caption = _CAPTIONS[strip.what] if strip.query is None else f"what query {strip.query} of this call may look at"
-    where = f"{strip.of}: " if strip.of else ""
-    told = "".join(f'<p class="told">{text(line)}</p>' for line in drawn.wrong)
-    return f'<figure><figcaption>{text(where)}{caption}</figcaption><div class="wide">{drawn.svg}</div>{told}</figure>'
+    return f'<figure><figcaption>{caption}</figcaption><div class="wide">{drawn.svg}</div></figure>'
 
 
-def _means(call: str, number: int) -> str:
-    """Say what a call does, by the first sentence of its class; the first step makes the cache."""
-    if number == 0:
-        return "a new, empty cache"
+def _wrong(strips: list[Drawn]) -> Iterator[str]:
+    for drawn in strips:
+        where = f"{drawn.strip.of}: " if drawn.strip.of else ""
+        yield from (f"{where}{line}" for line in drawn.wrong)
+
+
+def _opens(config: Config) -> str:
+    """Say what the first call makes."""
+    what = f"a new group with {_count(config.row_count, 'row')}" if config.is_rows else "a new, empty cache"
+    newest = f"the newest {_count(config.window, 'token')}" if config.window != 1 else "the newest token"
+    facts = [f"keeps {newest}" if config.window is not None else "keeps every token"]
+    facts = ["holds the state of a recurrent layer"] if config.is_recurrent else facts
+    facts += [f"pins the first {config.sinks} of all"] if config.sinks else []
+    facts += [f"stores codes of {config.bits} bits"] if config.bits is not None else []
+    facts += ["nothing is looked at before the end"] if config.look == "last" else []
+    return f"{what}: {', '.join(facts)}"
+
+
+def _count(number: int | None, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _means(call: str) -> str:
+    """Say what a call does, by the first sentence of its class."""
     kind = CALLS.get(call.partition(" ")[0])
     told = (kind.__doc__ or "").strip().partition("\n")[0] if kind is not None else ""
     told = re.sub(r"\s*\([A-Z]+-\d+(?:, [A-Z]+-\d+| to [A-Z]+-\d+)*\)", "", told)

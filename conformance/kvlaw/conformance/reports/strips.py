@@ -6,6 +6,8 @@ a strip of slots shows the target's alone.
 
 from collections.abc import Iterator, Sequence
 
+from attrs import evolve
+
 from kvlaw.conformance.events import Ids, Strip, What
 from kvlaw.conformance.lockstep import Step
 from kvlaw.reference.expectation import Expectation
@@ -64,7 +66,9 @@ def _seen(of: str, expectation: Expectation, record: Record, query: int | None) 
     must = sights[index].required if sights and sights[index].required != law else None
     if law is not None and must is None and expectation.order:
         law = expectation.order[index]
-    return _cut("sees", of, law, visible[index] if visible else None, must, index if index < count - 1 else None)
+    column = expectation.real[index] if expectation.real is not None else index
+    strip = _cut("sees", of, law, visible[index] if visible else None, must)
+    return evolve(strip, query=None if index == count - 1 else index, column=column)
 
 
 def _binding(expectation: Expectation, name: str, profile: Profile) -> Ids | None:
@@ -76,15 +80,13 @@ def _binding(expectation: Expectation, name: str, profile: Profile) -> Ids | Non
     return None
 
 
-def _cut(
-    what: What, of: str, law: Ids | None, shown: Ids | None, must: Ids | None = None, query: int | None = None
-) -> Strip:
+def _cut(what: What, of: str, law: Ids | None, shown: Ids | None, must: Ids | None = None) -> Strip:
     """Make a strip, without the empty slots at its end and without what is beyond the most cells."""
     whole = [ids for ids in (law, must, shown) if ids is not None]
     length = max((len(ids) if what != "slots" else _used(ids) for ids in whole), default=0)
     most = min(length, MOST_CELLS)
     cells = [None if ids is None else ids[:most] for ids in (law, must, shown)]
-    return Strip(what, of, query, cells[0], cells[1], cells[2], length - most)
+    return Strip(what, of, law=cells[0], must=cells[1], shown=cells[2], more=length - most)
 
 
 def _used(slots: Ids) -> int:
