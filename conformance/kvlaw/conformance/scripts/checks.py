@@ -37,7 +37,8 @@ def _strip(step: StepShown, what: str) -> Strip:
 
 def _sights(_failure: FailureFound, step: StepShown, _call: Call) -> list[str]:
     strip = _strip(step, "sees")
-    law, must = sorted(strip.law or ()), sorted(strip.law if strip.must is None else strip.must or ())
+    law = sorted(strip.law or ())
+    must = law if strip.must is None else sorted(strip.must)
     where = f"row={_row(step) or 0}, query={-1 if strip.column is None else strip.column}"
     same = (
         f"sorted(seen) == {law}"
@@ -96,7 +97,7 @@ def _can_trim(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
 def _handed(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
     return [
         f"now = [host(array) for array in leaves(things[{call.on!r}])]",
-        f"same = now == kept[{call.on!r}]",
+        f"same = now == copies[{call.on!r}]",
         f'end(same, {step.expected!r}, "the same" if same else "other numbers in them")',
     ]
 

@@ -1,6 +1,7 @@
 """The whole script of a failure: what it is about, helpers, the calls one by one, and the question at the end."""
 
 import re
+import textwrap
 from importlib.resources import files
 
 from kvlaw.conformance.events import FailureFound, StepShown
@@ -45,22 +46,34 @@ def write_script(failure: FailureFound) -> str:
     return "".join([_head(failure, made), _helpers(writer, config), "\n\n", *body])
 
 
+def check_duck(subject: object, name: str) -> None:
+    """Raise ``ScriptError`` for a target that is not asked by mlx-lm's calls."""
+    from kvlaw.conformance.subjects.duck import DuckAdapter
+    from kvlaw.conformance.subjects.duck_rows import DuckRowsAdapter
+
+    adapter: object = getattr(subject, "adapter", None)
+    own = name.startswith("py:") and type(adapter) not in (DuckAdapter, DuckRowsAdapter)
+    if not isinstance(adapter, DuckAdapter) or own:
+        made_of(name)  # which may know better why
+        raise ScriptError(f"no script can be written for {name}: it is not asked by the calls of mlx-lm's caches")
+
+
 def _head(failure: FailureFound, made: Made) -> str:
     about = [
         f"{failure.clause} ({failure.level}): {failure.title}.",
         "",
         *failure.prose.splitlines(),
         "",
-        f"trace     {failure.text}",
-        f"law       {failure.field}: {failure.expected}",
-        f"cache     {failure.field}: {failure.observed}",
+        f"The trace: {failure.text}",
+        f"The law says: {failure.field}: {failure.expected}",
+        f"The cache shows: {failure.field}: {failure.observed}",
         "",
         f"Found by kvlaw ({failure.id}) on {failure.target}; this script needs {made.needs}, and no kvlaw.",
         "It exits with 1 while the fault is there, with 0 once it is gone.",
         "To try another class with the same interface: python THIS_FILE module:Class",
     ]
-    lines = [clean(line).replace("\\", "\\\\").replace('"""', "'''") for line in about]
-    text = "\n".join(lines)
+    lines = [part for line in about for part in textwrap.wrap(clean(line), 110) or [""]]
+    text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return (
         f'"""{text}\n"""\n\nimport copy\nimport importlib\nimport inspect\nimport os\nimport sys\nimport tempfile\n\n'
         f"{_IMPORTS[made.array]}\n\n"
@@ -82,7 +95,7 @@ def _helpers(writer: Writer, config: Config) -> str:
         "array": _ARRAY[array],
         "host": _HOST[array],
         "last": writer.token - 1,
-        "poison": config.poison,
+        "poison": _POISON if config.poison else "",
         "window": config.window,
     }
     for name, value in values.items():
@@ -90,20 +103,26 @@ def _helpers(writer: Writer, config: Config) -> str:
     return text
 
 
+_POISON = """    keys[...] = 77  # the arrays are the caller's, who may overwrite them once the call is over
+    values[...] = 77
+"""
 _MORE = {
-    "build(": "",
+    "begin_round(": '''def begin_round(name):
+    """Note how many positions there are: mlx-lm's runtime does not tell its caches that drafts are coming."""
+    starts[name] = count(things[name])
+''',
     "remember(": '''def remember(name, read):
     """Keep a read, to ask it again, and a copy of what it is now."""
     things[name] = read
     if @look@:
-        kept[name] = [host(array) for array in leaves(read)]
+        copies[name] = [host(array) for array in leaves(read)]
     return read
 ''',
     "hand_out(": '''def hand_out(name, value):
     """Keep arrays that were handed out, and a copy of what they are now."""
     things[name] = value
     if @look@:
-        kept[name] = [host(array) for array in leaves(value)]
+        copies[name] = [host(array) for array in leaves(value)]
 ''',
     "merged(": '''def merged(caches):
     """Make a group of serial caches, one row each."""
@@ -178,7 +197,9 @@ def _body(failure: FailureFound, writer: Writer) -> list[str]:
 
 
 def _uses(begin: str, text: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(begin)}", text) is not None or (begin == "count(" and "roll_back(" in text)
+    return re.search(rf"(?<![\w.]){re.escape(begin)}", text) is not None or (
+        begin == "count(" and "begin_round(" in text
+    )
 
 
 def _call_lines(number: int, step: StepShown, expression: str, refused: bool, failure: FailureFound) -> list[str]:
