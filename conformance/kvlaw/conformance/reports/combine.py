@@ -51,7 +51,7 @@ def combine(runs: Sequence[tuple[str, RunReport]]) -> RunReport:
     for part in parts:
         by_target.setdefault(part.report.name, {}).setdefault(part.conditions, []).append(part)
     targets = [one for name, groups in by_target.items() for one in _of_target(name, groups)]
-    everywhere = set.intersection(*(set(_versions(run)) for _, run in runs)) if runs else set[tuple[str, str]]()
+    everywhere = _shared([_versions(run) for _, run in runs])
     first = runs[0][1].started
     versions = {name: version for name, version in first.versions.items() if (name, version) in everywhere}
     places = {run.started.platform for _, run in runs}
@@ -64,9 +64,15 @@ def _versions(run: RunReport) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(run.started.versions.items()))
 
 
+def _shared(facts: Iterable[tuple[tuple[str, str], ...]]) -> frozenset[tuple[str, str]]:
+    """List what holds in all of them."""
+    first, *others = map(frozenset, facts)
+    return first.intersection(*others)
+
+
 def _of_target(name: str, groups: dict[tuple[tuple[str, str], ...], list[Part]]) -> Iterable[TargetReport]:
     """Give the results of one target, apart by their conditions where these differ."""
-    shared = set.intersection(*(set(conditions) for conditions in groups))
+    shared = _shared(groups)
     for conditions, parts in groups.items():
         report = _together(parts)
         if len(groups) > 1:
@@ -139,6 +145,13 @@ def _refuse_twice(parts: Sequence[Part]) -> None:
                 f"budget {clean(started.budget)}: its counts would be taken twice; leave one out"
             )
         seen[key] = part.run
+    for (seed, budget, shard), some in seen.items():
+        whole = seen.get((seed, budget, "")) if shard else None
+        if whole is not None:
+            raise CombineError(
+                f"{clean(some)} is shard {clean(shard)} of what {clean(whole)} has whole: its counts would be taken "
+                "twice; leave one out"
+            )
 
 
 def _missing(reports: Sequence[TargetReport]) -> str:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from kvlaw.conformance.events import FailureFound
-from kvlaw.conformance.reports.words import clean
+from kvlaw.conformance.reports.words import clean, spelt
 
 MOST_STEPS = 200
 
@@ -38,7 +38,7 @@ def law_lines(failure: FailureFound) -> list[str]:
 
 def text_block(failure: FailureFound) -> str:
     """Tell a failure in plain text, with all that is needed to understand it and to see it again."""
-    return "\n".join(_lines(failure))
+    return "\n".join(map(spelt, _lines(failure)))
 
 
 def _lines(failure: FailureFound) -> Iterator[str]:

@@ -8,11 +8,12 @@ without which everything can still be read) stand in it.  It follows the reader'
 
 import base64
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha256
 from importlib.resources import files
 
-from kvlaw.conformance.events import ClauseJudged
+from kvlaw.conformance.events import ClauseJudged, WitnessReplayed
+from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.html_failure import failure_article
 from kvlaw.conformance.reports.html_text import Anchors, code, element, text
 from kvlaw.conformance.reports.matrix import Matrix, matrix_of
@@ -26,6 +27,7 @@ MOST_FAILURES = 200
 
 def html_report(run: RunReport) -> str:
     """Write a run as one HTML file."""
+    run = fit(run)
     anchors = Anchors(tuple(target.name for target in run.targets))
     body = "".join(_body(run, anchors))
     script = _part("report.js")
@@ -49,20 +51,22 @@ def _part(name: str) -> str:
 def _body(run: RunReport, anchors: Anchors) -> Iterator[str]:
     yield "<h1>kvlaw: does this cache obey the laws of KV caches?</h1>\n"
     if len(run.targets) > 1:
-        yield from _matrix(matrix_of(run), anchors)
+        drawn = {(f.target, f.clause) for target in run.targets for f in target.failures[:MOST_FAILURES]}
+        yield from _matrix(matrix_of(run), anchors, drawn)
+    first = next((target.name for target in run.targets if target.failures), "")
     for target in run.targets:
-        yield from _target(target, anchors)
+        yield from _target(target, anchors, explain=target.name == first)
     yield from _footer(run)
 
 
-def _target(report: TargetReport, anchors: Anchors) -> Iterator[str]:
+def _target(report: TargetReport, anchors: Anchors, *, explain: bool) -> Iterator[str]:
     yield f'<section id="{anchors.target(report.name)}">\n<h2>{code(report.name)}</h2>\n'
     yield from _verdict(report)
     if report.failures:
         yield from _broken(report, anchors)
     if report.failures:
         yield "<h2>What is broken</h2>\n"
-        yield _part("legend.html")
+        yield _part("legend.html") if explain else ""
         for failure in report.failures[:MOST_FAILURES]:
             yield failure_article(failure, anchors)
         if len(report.failures) > MOST_FAILURES:
@@ -91,14 +95,17 @@ def _verdict(report: TargetReport) -> Iterator[str]:
         "fixed": " ".join(code(f"{name}={value}") for name, value in started.fixed.items()),
         "arithmetic": f"{text(ended.arithmetic)} ({ended.reads} reads)",
         "trouble": "<br>".join(f"{count} × {code(message)}" for message, count in list(ended.errors.items())[:10]),
-        "expected failures": "<br>".join(
-            f"{w.clause}: {w.state} {text(w.reason)} {code(w.link) if w.link else ''} {text(w.message)}"
-            for w in report.witnesses
-        ),
+        "expected failures": "<br>".join(_witness(witness) for witness in report.witnesses),
         "what next": "<br>".join(text(line) for line in next_steps(report)),
     }
     rows = "".join(f"<dt>{name}</dt><dd>{told}</dd>" for name, told in facts.items() if told)
     yield f'<dl class="facts">{rows}</dl>\n</div>\n'
+
+
+def _witness(witness: WitnessReplayed) -> str:
+    state = "as it was" if witness.state == "holds" else f"<b>{witness.state}</b>"
+    told = [state, text(witness.reason), code(witness.link) if witness.link else "", text(witness.message)]
+    return f"{text(witness.clause)}: {'; '.join(part for part in told if part)}"
 
 
 _PROFILES = {
@@ -171,7 +178,7 @@ def _clause_row(report: TargetReport, clause: ClauseJudged, anchors: Anchors) ->
     return f'<tr data-kind="{look.word}">{cells}</tr>\n'
 
 
-def _matrix(table: Matrix, anchors: Anchors) -> Iterator[str]:
+def _matrix(table: Matrix, anchors: Anchors, drawn: Collection[tuple[str, str]]) -> Iterator[str]:
     yield "<h2>All targets</h2>\n"
     for common in (table.common,) if table.common else ():
         yield f'<p class="soft">All names begin with {code(common)}.</p>\n'
@@ -181,12 +188,12 @@ def _matrix(table: Matrix, anchors: Anchors) -> Iterator[str]:
     for name, short in zip(table.names, table.short, strict=True):
         yield f'<th class="t"><a href="#{anchors.target(name)}">{text(short)}</a></th>'
     yield "<th>what it says</th></tr></thead>\n<tbody>\n"
-    verdicts = "".join(f'<td class="o">{text(verdict)}</td>' for verdict in table.verdicts)
+    verdicts = "".join(_verdict_mark(verdict) for verdict in table.verdicts)
     yield f'<tr data-kind="{" ".join(words)}"><td class="id">verdict</td>{verdicts}<td></td></tr>\n'
     for row in table.rows:
         kinds = " ".join(dict.fromkeys(look_of(cell).word for cell in row.cells))
         cells = "".join(
-            _mark(cell, name, row.clause, anchors) for cell, name in zip(row.cells, table.names, strict=True)
+            _mark(cell, name, row.clause, anchors, drawn) for cell, name in zip(row.cells, table.names, strict=True)
         )
         yield f'<tr data-kind="{kinds}"><td class="id">{text(row.clause)}</td>{cells}<td>{text(row.title)}</td></tr>\n'
     yield "</tbody></table></div>\n"
@@ -194,9 +201,14 @@ def _matrix(table: Matrix, anchors: Anchors) -> Iterator[str]:
     yield f'<p class="soft">{text(marks)}</p>\n'
 
 
-def _mark(outcome: str, name: str, clause: str, anchors: Anchors) -> str:
+def _verdict_mark(verdict: str) -> str:
+    mark, word = {"conformant": ("✓", "pass"), "incomplete": ("?", "open")}.get(verdict, ("✗", "fail"))
+    return f'<td class="o {word}" title="{text(verdict)}">{mark}</td>'
+
+
+def _mark(outcome: str, name: str, clause: str, anchors: Anchors, drawn: Collection[tuple[str, str]]) -> str:
     look = look_of(outcome)
-    link = anchors.of_clause(name, clause) if look.word in ("fail", "expected") else ""
+    link = anchors.of_clause(name, clause) if (name, clause) in drawn else ""
     mark = f'<a href="#{link}">{look.mark}</a>' if link else look.mark
     return f'<td class="o {look.word}" title="{text(outcome)}">{mark if outcome else ""}</td>'
 

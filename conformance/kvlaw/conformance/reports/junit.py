@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 from kvlaw.conformance.events import ClauseJudged, FailureFound
 from kvlaw.conformance.reports.failure_text import headline, sentence, text_block
+from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.outcomes import Case, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.words import clean
@@ -23,6 +24,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 def junit_report(run: RunReport) -> str:
     """Write a run as JUnit XML."""
+    run = fit(run)
     suites = [_suite(run, target) for target in run.targets]
     suites.append(_verdicts(run))
     top = ET.Element("testsuites", {"name": "kvlaw", **_totals(suites)})
@@ -73,7 +75,8 @@ def _case(report: TargetReport, judged: ClauseJudged) -> ET.Element:
         case.append(_failure(judged, report.failures_of(judged.clause), [f"{w.state}: {w.message}" for w in wrong]))
     elif look.case == "skipped":
         why = judged.why or look.about
-        ET.SubElement(case, "skipped", message=_text(f"{judged.outcome}: {why}"))
+        told = why if why.startswith(judged.outcome) else f"{judged.outcome}: {why}"
+        ET.SubElement(case, "skipped", message=_text(told))
     return case
 
 

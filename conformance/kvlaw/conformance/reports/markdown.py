@@ -12,6 +12,8 @@ from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound
 from kvlaw.conformance.reports.failure_text import headline, text_block, try_command
+from kvlaw.conformance.reports.fit import fit
+from kvlaw.conformance.reports.matrix import Matrix, matrix_of
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.terminal import next_steps
@@ -25,8 +27,11 @@ _SIGNS = {"conformant": "✅", "violations": "❌", "incomplete": "⚠️", "unu
 
 def markdown_report(run: RunReport) -> str:
     """Write a run as Markdown."""
+    run = fit(run)
     left = MOST_BYTES - 2000 - len(_footer(run).encode())
     parts: list[str] = []
+    table = "\n".join(_matrix(matrix_of(run))) + "\n" if len(run.targets) > 1 else ""
+    left -= len(table.encode())
     for target in run.targets:
         head = "\n".join(_head(target)) + "\n"
         parts.append(head if len(head.encode()) < left else f"## {code(target.name)}\n\n{target.end.verdict}\n")
@@ -35,7 +40,30 @@ def markdown_report(run: RunReport) -> str:
         told = _failures(target, left)
         left -= len(told.encode())
         parts[number] += told
-    return "\n".join([*parts, _footer(run)])
+    return "\n".join([*([table] if table else []), *parts, _footer(run)])
+
+
+def _matrix(table: Matrix) -> Iterator[str]:
+    """Write the table of several targets: the outcomes of each clause that is not kept by all that it applies to."""
+    letters = [f"T{number}" for number in range(1, len(table.names) + 1)]
+    yield "## All targets"
+    yield ""
+    for letter, name, verdict in zip(letters, table.names, table.verdicts, strict=True):
+        yield f"* **{letter}** {_SIGNS[verdict]} {verdict}: {code(name)}"
+    yield ""
+    yield f"| clause | {' | '.join(letters)} | what it says |"
+    yield f"| --- |{' :-: |' * len(letters)} --- |"
+    quiet = 0
+    for row in table.rows:
+        if all(look_of(cell).word in ("pass", "none") or not cell for cell in row.cells):
+            quiet += 1
+            continue
+        marks = " | ".join(look_of(cell).mark if cell else "" for cell in row.cells)
+        yield f"| {plain(row.clause)} | {marks} | {plain(row.title)} |"
+    yield ""
+    marks = ", ".join(f"{look.mark} {outcome}" for outcome, look in LOOKS.items() if outcome in table.outcomes)
+    yield f"{marks}. {quiet} clauses more are kept by all that they apply to."
+    yield ""
 
 
 def _head(report: TargetReport) -> Iterator[str]:
@@ -56,10 +84,13 @@ def _head(report: TargetReport) -> Iterator[str]:
     yield from _table(report)
     yield ""
     if open_ones := report.open_musts():
-        yield f"Never judged, although they apply: {', '.join(open_ones)}."
+        yield f"Never judged, although they apply: {plain(', '.join(open_ones))}."
         yield ""
+    held = sum(witness.state == "holds" for witness in report.witnesses)
+    if held:
+        yield f"* {held} expected failures are as they were"
     for witness in report.wrong_witnesses():
-        yield f"* expected failure {witness.clause} is **{witness.state}**: {code(witness.message)}"
+        yield f"* expected failure {plain(witness.clause)} is **{witness.state}**: {code(witness.message)}"
     for message, count in list(ended.errors.items())[:5]:
         yield f"* trouble, {count} times: {code(message)}"
 
@@ -74,7 +105,7 @@ def _table(report: TargetReport) -> Iterator[str]:
         members = list(group)
         counts = Counter(c.outcome for c in members)
         named = " ".join(c.clause for c in members if look_of(c.outcome).case == "failed" or look_of(c.outcome).open)
-        yield f"| {family} | " + " | ".join(str(counts[o] or "") for o in came) + f" | {named} |"
+        yield f"| {plain(family)} | " + " | ".join(str(counts[o] or "") for o in came) + f" | {plain(named)} |"
 
 
 def _failures(report: TargetReport, left: int) -> str:
@@ -94,7 +125,7 @@ def _failures(report: TargetReport, left: int) -> str:
 def _failure(failure: FailureFound) -> str:
     told = text_block(failure)
     told = told if len(told) <= MOST_FAILURE else f"{told[:MOST_FAILURE]}\n..."
-    summary = f"<b>{escaped(failure.clause)}</b> {escaped(failure.title)} ({failure.level})"
+    summary = f"<b>{escaped(failure.clause)}</b> {escaped(failure.title)} ({escaped(failure.level)})"
     return (
         f"\n<details><summary>{summary}</summary>\n\n"
         f"{plain(headline(failure))}\n\n"
@@ -105,7 +136,7 @@ def _failure(failure: FailureFound) -> str:
 
 def _footer(run: RunReport) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run.started.versions.items())
-    lines = [f"{clean(versions)}; {clean(run.started.platform)}; {clean(run.started.started)}"]
+    lines = [plain(f"{versions}; {run.started.platform}; {run.started.started}")]
     lines += [f"{code(' '.join(run.started.command))}"] if run.started.command else []
     nexts = {line for target in run.targets for line in next_steps(target)}
     lines += [plain(line) for line in sorted(nexts)]
@@ -113,8 +144,8 @@ def _footer(run: RunReport) -> str:
 
 
 def code(text: str, most: int = 2000) -> str:
-    """Write a foreign text as a code span, also in a cell of a table."""
-    told = clean(text, most).replace("|", "\\|") or " "
+    """Write a foreign text as a code span, outside of tables."""
+    told = clean(text, most) or " "
     fence = "`" * (_longest_run(told) + 1)
     pad = " " if told.startswith("`") or told.endswith("`") else ""
     return f"{fence}{pad}{told}{pad}{fence}"

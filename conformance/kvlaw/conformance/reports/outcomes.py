@@ -41,8 +41,8 @@ UNKNOWN = Look("yellow", "?", "open", "skipped", 4, open=True, about="this kvlaw
 
 
 def look_of(outcome: str) -> Look:
-    """Give how an outcome is shown; one that is not known is open, never a pass."""
-    return LOOKS.get(outcome, UNKNOWN)
+    """Give how an outcome is shown; one that is not known is open, never a pass; none at all was not asked for."""
+    return LOOKS.get(outcome, UNKNOWN) if outcome else LOOKS["not applicable"]
 
 
 VERDICTS: dict[str, tuple[str, str]] = {

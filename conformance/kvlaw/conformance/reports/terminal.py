@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvlaw.conformance.events import ClauseJudged, FailureFound
-from kvlaw.conformance.guard import printable
+from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.steps import step_table
@@ -32,6 +32,7 @@ def print_run(console: Console, run: RunReport, *, verbose: bool = False) -> Non
 
 def print_target(console: Console, report: TargetReport, *, verbose: bool = False) -> None:
     """Print the whole report of a target."""
+    report = fit(report)
     for failure in report.failures:
         console.print(failure_block(failure))
     console.print(clause_table(report.clauses, verbose=verbose))
@@ -40,10 +41,11 @@ def print_target(console: Console, report: TargetReport, *, verbose: bool = Fals
 
 def failure_block(failure: FailureFound) -> RenderableType:
     """Show one failure: clause, target, trace, steps, law, and how to replay it."""
+    failure = fit(failure)
     others = ", ".join(failure.others[:6])
     lines: list[RenderableType] = [
-        Text.assemble((f"target  {printable(failure.target)}", ""), (f"   {failure.size}", "dim")),
-        Text(f"trace   {printable(failure.text)}"),
+        Text.assemble((f"target  {failure.target}", ""), (f"   {failure.size}", "dim")),
+        Text(f"trace   {failure.text}"),
         Text(""),
         *([step_table(failure.steps, target="the target shows")] if failure.steps else _untold(failure)),
         *_unsteady(failure),
@@ -54,21 +56,22 @@ def failure_block(failure: FailureFound) -> RenderableType:
         Text(f"replay  {failure.replay}", style="cyan"),
         Text(f"read    {failure.read}", style="cyan"),
     ]
-    title = f"[bold red]{failure.clause}[/]  {escape(failure.title)}  [dim]{failure.level}[/]"
+    named = [escape(word) for word in (failure.clause, failure.title, failure.level)]
+    title = f"[bold red]{named[0]}[/]  {named[1]}  [dim]{named[2]}[/]"
     return Panel(Group(*lines), title=title, title_align="left", border_style="red")
 
 
 def _untold(failure: FailureFound) -> list[RenderableType]:
     """Show the two values alone, where the check ended before the steps were told."""
     values = (("expected", failure.expected), ("observed", failure.observed))
-    return [Text(f"{name}  {failure.field}: {printable(value)}") for name, value in values]
+    return [Text(f"{name}  {failure.field}: {value}") for name, value in values]
 
 
 def _unsteady(failure: FailureFound) -> list[RenderableType]:
     """Say so where the failure is not seen when its trace is run again."""
     if failure.steady:
         return []
-    seen = f"{failure.field}: {printable(failure.expected)} was wanted, {printable(failure.observed)} was seen"
+    seen = f"{failure.field}: {failure.expected} was wanted, {failure.observed} was seen"
     return [
         Text(""),
         Text(f"unsteady  {seen}, but not when the trace was run again:", "yellow"),
@@ -91,7 +94,8 @@ def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> R
             table.add_column(head, justify="right" if head == "exercised" else "left")
         for r in clauses:
             outcome = Text(r.outcome, look_of(r.outcome).colour)
-            table.add_row(r.clause, r.level, outcome, str(r.exercised or ""), Text(printable(r.why) or r.title))
+            told = Text(r.why or r.title)
+            table.add_row(Text(r.clause), Text(r.level), outcome, str(r.exercised or ""), told)
         return table
     outcomes = _columns(clauses)
     for head in ("family", *outcomes):
@@ -100,7 +104,7 @@ def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> R
         members = list(group)
         counts = Counter(r.outcome for r in members)
         cells = [Text(str(counts[o] or "-"), look_of(o).colour if counts[o] else "dim") for o in outcomes]
-        table.add_row(family, *cells, _named(members))
+        table.add_row(Text(family), *cells, _named(members))
     return table
 
 
@@ -123,7 +127,7 @@ def summary(report: TargetReport) -> RenderableType:
     lines = [
         Text.assemble(
             (ended.verdict.upper(), f"bold {VERDICTS[ended.verdict][0]}"),
-            f"  {printable(report.name)}  ({', '.join(started.kinds)}; profile {started.profile})",
+            f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
         ),
         Text(f"clauses     {told}"),
         Text(f"arithmetic  {ended.arithmetic} ({ended.reads} reads)"),
@@ -131,10 +135,7 @@ def summary(report: TargetReport) -> RenderableType:
             f"played      {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
             f"budget {started.budget}, seed {started.seed}"
         ),
-        *[
-            Text(f"trouble     {count} x {printable(message)}", "yellow")
-            for message, count in list(ended.errors.items())[:5]
-        ],
+        *[Text(f"trouble     {count} x {message}", "yellow") for message, count in list(ended.errors.items())[:5]],
         *[Text(f"expected    {line}", style) for line, style in _witnesses(report)],
         *[Text(f"note        {note}", "yellow") for note in report.notes],
         *[Text(f"next        {line}", "cyan") for line in next_steps(report)],
@@ -146,7 +147,7 @@ def _witnesses(report: TargetReport) -> list[tuple[str, str]]:
     """Say how expected failures stand: those that are as they were in one line, each other one by itself."""
     held = sum(witness.state == "holds" for witness in report.witnesses)
     lines = [(f"{held} failure{'' if held == 1 else 's'} as expected", "dim")] if held else []
-    wrong = [f"{w.clause} {w.state}: {printable(w.message)}" for w in report.wrong_witnesses()]
+    wrong = [f"{w.clause} {w.state}: {w.message}" for w in report.wrong_witnesses()]
     return lines + [(line, "red") for line in wrong]
 
 
@@ -156,7 +157,7 @@ def next_steps(report: TargetReport) -> list[str]:
     if ended.interrupted and not ended.stopped:
         return ["interrupted: what was found so far is shown; run the same command again for the rest"]
     if ended.stopped:
-        return [f"stopped: {printable(ended.stopped)}; what was found so far is shown"]
+        return [f"stopped: {ended.stopped}; what was found so far is shown"]
     if ended.verdict == "violations":
         return ["kvlaw replay shows a failure again; kvlaw try 'TRACE' runs a trace of your own"]
     if ended.verdict == "incomplete":

@@ -16,4 +16,9 @@ def clean(text: str, most: int = MOST) -> str:
     return printable(cut(text, most))
 
 
-__all__ = ["MOST", "clean", "cut"]
+def spelt(line: str) -> str:
+    """Spell out every control character of a line, and leave its spaces as they are."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+__all__ = ["MOST", "clean", "cut", "spelt"]
