@@ -103,7 +103,7 @@ def read_events(path: Path) -> tuple[Event, ...]:
         try:
             events.append(_event(line, f"{path}: line {number}"))
         except StreamError as error:
-            if torn and number == len(lines):
+            if torn and 1 < number == len(lines):
                 raise _cut(path, f"line {number} is torn off in its middle", number - 1) from None
             raise error from None
     _check_frame(path, events)

@@ -7,6 +7,7 @@ the reports are written of what there is.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import define, field
@@ -109,6 +110,8 @@ class Recording:
             self._file.write(event)
         except OSError as error:  # the disk is full, say: the check goes on, and the record is known to be cut off
             self.complain(f"--events {self.record}: {error.strerror or error}; the rest of the run is not recorded")
+            with suppress(OSError):  # what it still holds is lost
+                self._file.close()
             self._file = None
 
     def _broken_off(self, started: TargetStarted, exit_code: int, interrupted: bool, why: str) -> TargetEnded:

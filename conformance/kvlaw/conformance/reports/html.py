@@ -181,7 +181,7 @@ def _clause_row(report: TargetReport, clause: ClauseJudged, anchors: Anchors) ->
 def _matrix(table: Matrix, anchors: Anchors, drawn: Collection[tuple[str, str]]) -> Iterator[str]:
     yield "<h2>All targets</h2>\n"
     for common in (table.common,) if table.common else ():
-        yield f'<p class="soft">All names begin with {code(common)}.</p>\n'
+        yield f'<p class="soft">All names begin with {code(common)}</p>\n'
     words = list(dict.fromkeys(look_of(cell).word for row in table.rows for cell in row.cells))
     yield _filter("matrix", [word for word in dict.fromkeys(look.word for look in LOOKS.values()) if word in words])
     yield '<div class="scroll"><table id="matrix" class="matrix"><thead><tr><th>rule</th>'
