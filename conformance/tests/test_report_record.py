@@ -204,6 +204,17 @@ def test_progress_is_recorded_once_a_second_or_when_it_is_news(tmp_path: Path, m
     assert len(seen) == 102
 
 
+def test_of_a_failure_its_first_trace_and_its_shortest_are_recorded(tmp_path: Path):
+    record = Recording(("kvlaw",))
+    record.tell(START)
+    found = run_of(("VIS-1", "fail", 1)).targets[0].failures[0]
+    later, shortest = evolve(found, id="later"), evolve(found, id="shortest", minimal=True)
+    for event in (found, later, evolve(later, clause="VIS-2"), shortest, END):
+        record.tell(event)
+    told = [(e.clause, e.id) for e in record.events if isinstance(e, FailureFound)]
+    assert told == [("VIS-1", "VIS-1-3"), ("VIS-2", "later"), ("VIS-1", "shortest")]
+
+
 def test_nothing_is_written_before_the_first_target(tmp_path: Path):
     path = tmp_path / "r.ndjson"
     path.write_text("an older record")
@@ -341,6 +352,14 @@ def test_other_conditions_stay_apart_under_names_that_say_so(change: dict[str, A
     assert len(set(names)) == 2
     word = str(next(iter(change.values()))).strip("{}").split(":")[0].strip("'")
     assert word in names[1]
+
+
+def test_several_seeds_of_one_run_are_known_as_such():
+    one, other = run_of(("VIS-1", "pass", 3), seed=0, seeds=3), run_of(("VIS-1", "pass", 3), seed=3)
+    (target,) = combine([("a", one), ("b", other)]).targets
+    assert "seeds 0, 1, 2, 3" in target.notes
+    with pytest.raises(CombineError, match="both t, seed 2"):
+        combine([("a", one), ("b", run_of(("VIS-1", "pass", 3), seed=2))])
 
 
 def test_the_same_part_twice_is_refused():

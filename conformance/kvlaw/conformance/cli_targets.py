@@ -146,7 +146,7 @@ def _check_one(
             plan,
             opened.subject,
             lambda progress: record.tell(progressed(opened.name, progress)),
-            lambda failure: record.tell(failure_found(failure)),
+            on_failure=lambda failure: record.tell(failure_found(failure)),
         )
     for failure in (failure for clause in result.failed for failure in clause.failures):
         record.tell(failure_found(failure, _rerun(failure, opened, profile)))

@@ -41,7 +41,8 @@ class RunStarted:
 class TargetStarted:
     """The check of a target begins: what it serves, what it can do, and what is to be played.
 
-    ``fixed`` are the configuration fields that every trace has; ``shard`` is ``1/3`` where only a part is played.
+    ``fixed`` are the configuration fields that every trace has; the machines play from so many ``seeds``, the first of
+    which is ``seed``; ``shard`` is ``1/3`` where only a part is played.
     """
 
     event: ClassVar[str] = "target_started"
@@ -50,6 +51,7 @@ class TargetStarted:
     profile: str
     budget: str
     seed: int
+    seeds: int = 1
     fixed: dict[str, int | float | str | bool] = field(factory=dict[str, int | float | str | bool])
     capabilities: tuple[str, ...] = ()
     shard: str = ""

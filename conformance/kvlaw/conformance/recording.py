@@ -41,6 +41,7 @@ class Recording:
     _file: EventFile | None = field(default=None, init=False)
     _open: TargetStarted | None = field(default=None, init=False)
     _stage: tuple[str, str] = field(default=("", ""), init=False)
+    _failed: set[tuple[str, str, str]] = field(factory=set[tuple[str, str, str]], init=False)
     _told: float = field(default=0.0, init=False)
 
     def check(self) -> None:
@@ -51,10 +52,12 @@ class Recording:
         check_apart(paths)
 
     def tell(self, event: Event) -> None:
-        """Take an event; of progress only what is new, or a second old."""
+        """Take an event; of progress only what is new, or a second old, of a failure its first trace and its shortest."""
         if self.on_event is not None:
             self.on_event(event)
         if isinstance(event, Progressed) and not self._is_news(event):
+            return
+        if isinstance(event, FailureFound) and not self._is_new(event):
             return
         if not self.events:
             self._begin()
@@ -92,6 +95,12 @@ class Recording:
         self._stage, self._told = stage, now
         return True
 
+    def _is_new(self, event: FailureFound) -> bool:
+        place = (event.target, event.clause, event.kind)
+        known = place in self._failed
+        self._failed.add(place)
+        return event.minimal or bool(event.steps) or not known
+
     def _begin(self) -> None:
         from kvlaw.conformance.telling import run_started
 
@@ -126,7 +135,7 @@ def unusable(
     name: str, profile: str, budget: str, seed: int, settings: Mapping[str, int | float | str | bool]
 ) -> TargetStarted:
     """Begin the check of a target that turns out not to run: nothing is known of it but its name."""
-    return TargetStarted(name, (), profile, budget, seed, dict(settings))
+    return TargetStarted(name, (), profile, budget, seed, fixed=dict(settings))
 
 
 __all__ = ["Recording", "unusable"]

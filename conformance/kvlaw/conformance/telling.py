@@ -46,7 +46,7 @@ def _without_secrets(word: str) -> str:
 def target_started(plan: Plan, capabilities: frozenset[str]) -> TargetStarted:
     """Tell what is to be checked, and how."""
     fixed, able = dict(plan.fixed), tuple(sorted(capabilities))
-    return TargetStarted(plan.target, plan.kinds, plan.profile, plan.budget, plan.seed, fixed, able)
+    return TargetStarted(plan.target, plan.kinds, plan.profile, plan.budget, plan.seed, fixed=fixed, capabilities=able)
 
 
 def progressed(target: str, progress: Progress) -> Progressed:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve, frozen
 
-from kvlaw.conformance.events import ClauseJudged, FailureFound, TargetEnded, VerdictWord
+from kvlaw.conformance.events import ClauseJudged, FailureFound, TargetEnded, TargetStarted, VerdictWord
 from kvlaw.conformance.reports.outcomes import look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.words import clean
@@ -137,14 +137,15 @@ def _refuse_twice(parts: Sequence[Part]) -> None:
     seen: dict[tuple[int, str, str], str] = {}
     for part in parts:
         started = part.report.started
-        key = (started.seed, started.budget, started.shard)
-        if key in seen:
-            what = f"shard {started.shard} of seed {started.seed}" if started.shard else f"seed {started.seed}"
-            raise CombineError(
-                f"{clean(seen[key])} and {clean(part.run)} are both {clean(started.target)}, {clean(what)}, "
-                f"budget {clean(started.budget)}: its counts would be taken twice; leave one out"
-            )
-        seen[key] = part.run
+        for seed in _seeds(started):
+            key = (seed, started.budget, started.shard)
+            if key in seen:
+                what = f"shard {started.shard} of seed {seed}" if started.shard else f"seed {seed}"
+                raise CombineError(
+                    f"{clean(seen[key])} and {clean(part.run)} are both {clean(started.target)}, {clean(what)}, "
+                    f"budget {clean(started.budget)}: its counts would be taken twice; leave one out"
+                )
+            seen[key] = part.run
     for (seed, budget, shard), some in seen.items():
         whole = seen.get((seed, budget, "")) if shard else None
         if whole is not None:
@@ -152,6 +153,10 @@ def _refuse_twice(parts: Sequence[Part]) -> None:
                 f"{clean(some)} is shard {clean(shard)} of what {clean(whole)} has whole: its counts would be taken "
                 "twice; leave one out"
             )
+
+
+def _seeds(started: TargetStarted) -> range:
+    return range(started.seed, started.seed + min(max(started.seeds, 1), 100_000))
 
 
 def _missing(reports: Sequence[TargetReport]) -> str:
@@ -212,8 +217,9 @@ def _notes(reports: Sequence[TargetReport]) -> tuple[str, ...]:
     notes = [f"put together of {len(reports)} runs"] if len(reports) > 1 else []
     shards = sorted({started.shard for started in starts if started.shard})
     notes += [f"shards {', '.join(shards)}"] if shards else []
-    seeds = sorted({started.seed for started in starts})
-    notes += [f"seeds {', '.join(map(str, seeds))}"] if len(seeds) > 1 else []
+    seeds = sorted({seed for started in starts for seed in _seeds(started)})
+    few = ", ".join(map(str, seeds)) if len(seeds) <= 8 else f"{len(seeds)} of {seeds[0]} to {seeds[-1]}"
+    notes += [f"seeds {few}"] if len(seeds) > 1 else []
     budgets = sorted({started.budget for started in starts})
     return (*notes, *([f"budgets {', '.join(budgets)}"] if len(budgets) > 1 else []))
 

@@ -33,6 +33,7 @@ def target_json(report: TargetReport, versions: Mapping[str, str]) -> dict[str, 
         "traces": ended.traces,
         "seconds": ended.seconds,
         "errors": ended.errors,
+        **({"shard": [int(number) for number in started.shard.split("/")]} if started.shard else {}),
         **({} if report.whole else {"stopped": report.why_not_whole}),
         **notes,
     }
