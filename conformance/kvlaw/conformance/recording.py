@@ -52,7 +52,7 @@ class Recording:
         check_apart(paths)
 
     def tell(self, event: Event) -> None:
-        """Take an event; of progress only what is new, or a second old, of a failure its first trace and its shortest."""
+        """Take an event: of progress what is new or a second old, of a failure its first trace and its shortest."""
         if self.on_event is not None:
             self.on_event(event)
         if isinstance(event, Progressed) and not self._is_news(event):

@@ -7,6 +7,7 @@ says what differs.  Different seeds and budgets are told in a note, a shard that
 and the same part twice is refused: its counts would be taken twice.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from attrs import evolve, frozen
@@ -168,7 +169,7 @@ def _missing(reports: Sequence[TargetReport]) -> str:
     absent = [
         f"{number}/{count}" + (f" of seed {seed}" if len(there) > 1 else "")
         for (seed, _, count), numbers in there.items()
-        if count.isdecimal()
+        if re.fullmatch(r"[0-9]{1,9}", count)
         for number in map(str, range(1, min(int(count), 10_000) + 1))
         if number not in numbers
     ]

@@ -8,8 +8,9 @@ from kvlaw.conformance.events import FailureFound, StepShown
 from kvlaw.conformance.reports.failure_text import try_command
 from kvlaw.conformance.reports.html_text import Anchors, code, prose, text
 from kvlaw.conformance.reports.picture import Drawn, draw
-from kvlaw.spec.calls import CALLS
 from kvlaw.spec.config import Config
+from kvlaw.spec.structure import TraceError
+from kvlaw.spec.text_form import parse_call
 
 MOST_STEPS = 80
 """Of a longer trace the last steps are shown."""
@@ -122,7 +123,8 @@ def _opens(config: Config) -> str:
     newest = f"the newest {_count(config.window, 'token')}" if config.window != 1 else "the newest token"
     facts = [f"keeps {newest}" if config.window is not None else "keeps every token"]
     facts = ["holds the state of a recurrent layer"] if config.is_recurrent else facts
-    facts += [f"pins the first {config.sinks} of all"] if config.sinks else []
+    pinned = "the first token" if config.sinks == 1 else f"the first {config.sinks} tokens"
+    facts += [f"pins {pinned} for ever"] if config.sinks else []
     facts += [f"stores codes of {config.bits} bits"] if config.bits is not None else []
     facts += ["nothing is looked at before the end"] if config.look == "last" else []
     return f"{what}: {', '.join(facts)}"
@@ -132,12 +134,21 @@ def _count(number: int | None, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
+def _value(value: object, name: str) -> str:
+    """Give a number that a call has for the name that its sentence has for it."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else name
+
+
 def _means(call: str) -> str:
     """Say what a call does, by the first sentence of its class."""
-    kind = CALLS.get(call.partition(" ")[0])
-    told = (kind.__doc__ or "").strip().partition("\n")[0] if kind is not None else ""
+    try:
+        asked, _ = parse_call(call)
+    except TraceError:  # of another version, or written by hand
+        return ""
+    told = (asked.__doc__ or "").strip().partition("\n")[0]
+    told = re.sub(r"``(\w+)``", lambda name: _value(getattr(asked, name[1], None), name[1]), told)
     told = re.sub(r"\s*\([A-Z]+-\d+(?:, [A-Z]+-\d+| to [A-Z]+-\d+)*\)", "", told)
-    return told.replace("``", "").rstrip(".")
+    return told.rstrip(".")
 
 
 def _more(failure: FailureFound) -> Iterator[str]:

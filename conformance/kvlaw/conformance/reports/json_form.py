@@ -1,6 +1,7 @@
 """The result of a check as JSON to script with: one object, or a list of them for several targets."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,10 +34,17 @@ def target_json(report: TargetReport, versions: Mapping[str, str]) -> dict[str, 
         "traces": ended.traces,
         "seconds": ended.seconds,
         "errors": ended.errors,
-        **({"shard": [int(number) for number in started.shard.split("/")]} if started.shard else {}),
+        **_shard(started.shard),
         **({} if report.whole else {"stopped": report.why_not_whole}),
         **notes,
     }
+
+
+def _shard(shard: str) -> dict[str, Any]:
+    """Write a share as two numbers, and none at all where all was played."""
+    if not re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", shard):
+        return {"shard": shard} if shard else {}
+    return {"shard": [int(number) for number in shard.split("/")]}
 
 
 def _clause(judged: ClauseJudged, failures: tuple[FailureFound, ...]) -> dict[str, Any]:
