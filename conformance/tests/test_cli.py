@@ -442,11 +442,13 @@ def test_a_target_that_cannot_be_run_says_why(body: str, words: list[str], monke
     sys.modules.pop("broken", None)
 
 
-def test_a_json_file_that_cannot_be_written_loses_no_result():
-    found = check_wrong("--json", "no/such/folder/out.json")
-    assert found.exit_code == 1
-    assert "no/such/folder/out.json" in flat(found)
-    assert "VIOLATIONS" in found.output
+@pytest.mark.parametrize("option", ["--json", "--events", "--report"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_run(option: str):
+    value = "no/such/folder/out" if option != "--report" else "html=no/such/folder/out"
+    found = check_wrong(option, value)
+    assert found.exit_code == 2
+    assert "no/such/folder/out: there is no folder" in flat(found)
+    assert "checking" not in found.output
 
 
 def test_a_failure_that_cannot_be_kept_loses_no_result():

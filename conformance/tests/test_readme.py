@@ -1,4 +1,4 @@
-"""The README's sessions are real: every command that is shown with output gives that output."""
+"""The sessions of the README and of the pages are real: every command that is shown gives the output that is shown."""
 
 import os
 import re
@@ -12,6 +12,7 @@ import pytest
 from attrs import frozen
 
 README = Path(__file__).parents[2] / "README.md"
+PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 CALL = "from kvlaw.conformance.cli import main; main()"
 MLX_LM = "0.32.2"
 
@@ -24,10 +25,14 @@ class Session:
     shown: tuple[str, ...]
 
 
-def sessions() -> list[Session]:
-    blocks = re.findall(r"^```console\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def all_sessions(page: Path) -> list[Session]:
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     parts = [part.splitlines() for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE) if part]
-    return [Session(lines[0], tuple(lines[1:])) for lines in parts if lines[1:]]
+    return [Session(lines[0], tuple(line.rstrip() for line in lines[1:])) for lines in parts]
+
+
+def sessions() -> list[Session]:
+    return [session for session in all_sessions(README) if session.shown]
 
 
 def matches(shown: tuple[str, ...], printed: list[str]) -> bool:
@@ -61,13 +66,36 @@ def test_a_wrong_line_is_noticed() -> None:
 def test_a_session_prints_what_the_readme_shows(session: Session, tmp_path: Path) -> None:
     if "mlx_lm" in session.command and mlx_lm_version() != MLX_LM:
         pytest.skip(f"the README shows what mlx-lm {MLX_LM} does")
+    result = run(session.command, tmp_path)
+    assert matches(session.shown, result.stdout.splitlines()), result.stdout + result.stderr
+
+
+def run(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command of kvlaw's, or a script; ``> FILE`` behind it keeps what it prints."""
+    command, _, file = command.partition(" > ")
+    name, *words = shlex.split(command)
+    python = {"kvlaw": [sys.executable, "-P", "-c", CALL], "python": [sys.executable]}[name]
     result = subprocess.run(
-        [sys.executable, "-P", "-c", CALL, *shlex.split(session.command)[1:]],
-        cwd=tmp_path,
+        [*python, *words],
+        cwd=folder,
         env={**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         encoding="utf-8",
         timeout=120,
         check=False,
     )
-    assert matches(session.shown, result.stdout.splitlines()), result.stdout + result.stderr
+    if file:
+        (folder / file).write_text(result.stdout, encoding="utf-8")
+    return result
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_sessions_of_a_page_print_what_it_shows_one_after_the_other(page: Path, tmp_path: Path) -> None:
+    told = all_sessions(page)
+    if any("mlx_lm" in session.command for session in told) and mlx_lm_version() != MLX_LM:
+        pytest.skip(f"the page shows what mlx-lm {MLX_LM} does")
+    for session in told:
+        result = run(session.command, tmp_path)
+        assert not result.stderr, result.stderr
+        printed = [] if ">" in session.command.replace("->", "") else result.stdout.splitlines()
+        assert matches(session.shown, printed), f"{session.command}\n{result.stdout}"

@@ -57,7 +57,7 @@ class Progress:
 
 Report = Callable[[Progress], None]
 OnCall = Callable[[int], object]
-OnFailure = Callable[[Failure], None]
+OnFailure = Callable[[Failure], object]
 
 
 @frozen(eq=False)
@@ -82,7 +82,7 @@ def check(
         subject: the target; other processes open it again.
         report: told how far the check is.
         processes: where to play; without them everything is played here.
-        on_failure: told of each failure when it is found, before its trace is shortened.
+        on_failure: told of each failure when it is found, and again when it has been shortened.
     """
     started = time.monotonic()
     run = _Run(plan, subject, report, processes, on_failure)
@@ -144,6 +144,8 @@ class _Run:
         shorter: Iterator[tuple[int, Failure]] = self._spread(found, told)
         for index, failure in shorter:
             self.shortest[_place(found[index])] = failure
+            if self.on_failure is not None:
+                self.on_failure(failure)
 
     def whole(self) -> tuple[Findings, list[Failure]]:
         """Add up what was found, with the failures as short as they are known."""

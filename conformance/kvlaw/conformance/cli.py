@@ -1,4 +1,4 @@
-"""The command line: ``kvlaw check``, ``try``, ``replay``, ``faults``, ``prove``, ``arithmetic``, ``bench``, ``spec``.
+"""The command line: the commands of kvlaw, and the group of them all.
 
 Every command imports what it needs when it runs, so that a vendor without MLX can check a cache of their own.
 ``cli_targets`` and ``cli_replay`` have the commands that take a target, ``cli_options`` their options;
@@ -14,6 +14,7 @@ import click
 
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_replay import replay
+from kvlaw.conformance.cli_reports import report
 from kvlaw.conformance.cli_targets import check, try_
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -51,7 +52,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, try_, replay):
+for command in (check, try_, replay, report):
     cli.add_command(command)
 
 
@@ -65,9 +66,9 @@ def faults(mutants: bool, jobs: int) -> None:
     from kvlaw.conformance.faults.report import print_report, run_faults
 
     with errors.status("starting") as status:
-        report = run_faults(mutants, lambda done: status.update(done.told), jobs)
-    print_report(console, report)
-    sys.exit(report.exit_code)
+        found = run_faults(mutants, lambda done: status.update(done.told), jobs)
+    print_report(console, found)
+    sys.exit(found.exit_code)
 
 
 @cli.command()

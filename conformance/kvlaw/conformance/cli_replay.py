@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--all", "all_", is_flag=True, help="Replay every stored failure.")
+@click.option("--script", is_flag=True, help="Print the one failure that is named as a Python script without kvlaw.")
 @click.option("--target", help="Replay on this target instead of the one that is stored.")
 @click.option(
     "--profile",
@@ -40,7 +41,7 @@ def replay(**arguments: Any) -> None:
 
 
 def _replay(
-    *, names: tuple[str, ...], all_: bool, target: str | None, profile: "Profile | None", chosen: Chosen
+    *, names: tuple[str, ...], all_: bool, script: bool, target: str | None, profile: "Profile | None", chosen: Chosen
 ) -> None:
     from kvlaw.conformance.store import all_stored
 
@@ -48,6 +49,11 @@ def _replay(
     if not named:
         raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
     other = chosen.open(target) if target else None
+    if script:
+        if len(set(named)) > 1:
+            raise click.UsageError(f"--script prints one failure, and {len(set(named))} are named")
+        click.echo(_script(named[0], other, profile, chosen), nl=False)
+        return
     codes = [_replayed(name, other, profile, chosen) for name in dict.fromkeys(named)]
     failing, broken = codes.count(FAILS), sum(code > FAILS for code in codes)
     told = f"{failing} of {len(codes)} {'fails' if failing == 1 else 'fail'}"
@@ -70,6 +76,28 @@ def _replayed(name: str, other: "Opened | None", profile: "Profile | None", chos
     console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
     show_steps(item.trace, steps, "the target")
     return FAILS if any(s.divergences for s in steps) else 0
+
+
+def _script(name: str, other: "Opened | None", profile: "Profile | None", chosen: Chosen) -> str:
+    """Walk one failure, and write it as a script; end with the message that says why that cannot be."""
+    from kvlaw.conformance.failures import Failure
+    from kvlaw.conformance.reports.steps import first_divergence
+    from kvlaw.conformance.scripts.made import ScriptError
+    from kvlaw.conformance.scripts.write import check_duck, write_script
+    from kvlaw.conformance.store import find, load
+    from kvlaw.conformance.telling import failure_found
+
+    try:
+        item = load(find(name))
+        opened, counts = other or _opened_again(item, chosen), profile or item.profile or "core"
+        check_duck(opened.subject, opened.name)
+        steps = walk_or_end(opened, item.trace, counts)
+        first = first_divergence(steps)
+        if first is None:
+            raise click.UsageError(f"{item.id} does not fail any more on {opened.name}: there is nothing to show")
+        return write_script(failure_found(Failure(first.clause, item.trace, first, opened.name, counts), steps))
+    except (TraceError, ScriptError) as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _told(name: str, error: click.ClickException) -> int:

@@ -4,27 +4,28 @@ Bad input is a usage error (exit code 2) or a target that could not be run (3), 
 and the way out.
 """
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.cli_reports import recorded, recording_by, with_report_options
 from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
 if TYPE_CHECKING:
-    from kvlaw.conformance.check import Plan, Report
+    from kvlaw.conformance.check import Plan
     from kvlaw.conformance.failures import Failure
     from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.processes import Pool
+    from kvlaw.conformance.recording import Recording
+    from kvlaw.conformance.reports.run import TargetReport
     from kvlaw.conformance.result import CheckResult
     from kvlaw.reference.oracle import Profile
     from kvlaw.spec.contract import Subject
@@ -89,12 +90,6 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str) -> s
 @profile_option
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the machines.")
 @click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write the result as JSON.",
-)
-@click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play side by side."
 )
 @click.option(
@@ -115,6 +110,7 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str) -> s
     default="",
     help="Hold the target to the clauses of that version of the specification only.",
 )
+@with_report_options
 @click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause.")
 @with_target_options
@@ -151,25 +147,27 @@ def check(**arguments: Any) -> None:
       step=naive_compile   decode by mx.compile around update_and_fetch, too
     """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
-    _check(**arguments, chosen=chosen_by(settings, mapping))
+    record = recording_by(arguments.pop("reports"), arguments.pop("json_file"), arguments.pop("events_file"))
+    _check(**arguments, chosen=chosen_by(settings, mapping), record=record)
 
 
-def _check(*, target: str, json_file: Path | None, allow_incomplete: bool, jobs: int, **how: Any) -> None:
+def _check(*, target: str, allow_incomplete: bool, jobs: int, record: "Recording", **how: Any) -> None:
     from kvlaw.conformance.processes import Pool
     from kvlaw.conformance.subjects.targets import members
 
     names = members(target)
-    with Pool(jobs) as pool:
-        results = [_check_one(name, pool=pool, **how) for name in names]
-    if json_file is not None:
-        told = [result.to_json() for result in results]
-        _write_json(json_file, told if len(names) > 1 else told[0])
+    with recorded(record), Pool(jobs) as pool:
+        results = [
+            _check_one(name, record=record, allow_incomplete=allow_incomplete, pool=pool, **how) for name in names
+        ]
+        codes = {_code(result, allow_incomplete=allow_incomplete) for result in results}
+        code = next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes)
+        record.end(code, interrupted=any(result.interrupted for result in results))
     if len(names) > 1:
         verdicts = Counter(result.verdict for result in results)
         said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         console.print(f"{target}: {len(names)} targets, {said}", markup=False)
-    codes = {_code(result, allow_incomplete=allow_incomplete) for result in results}
-    sys.exit(next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes))
+    sys.exit(code)
 
 
 def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
@@ -177,22 +175,45 @@ def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
     return 0 if code == INCOMPLETE and allowed and result.whole else code
 
 
-def _check_one(target: str, *, pool: "Pool", verbose: bool, chosen: Chosen, **how: Any) -> "CheckResult":
-    """Check one target and show what came of it."""
-    from kvlaw.conformance.check import Plan, Processes, probe
+def _check_one(
+    target: str,
+    *,
+    pool: "Pool",
+    verbose: bool,
+    allow_incomplete: bool,
+    chosen: Chosen,
+    record: "Recording",
+    **how: Any,
+) -> "CheckResult":
+    """Check one target, tell what happens, and show what came of it."""
+    from kvlaw.conformance.check import Plan, Processes
     from kvlaw.conformance.check import check as run
+    from kvlaw.conformance.recording import unusable
     from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
+    from kvlaw.conformance.telling import failure_found, judged, progressed, target_started
 
-    opened = chosen.open(target)
-    if trouble := probe(opened.subject, opened.kinds, opened.fixed):
-        raise UnusableTargetError(f"{opened.name} cannot open {trouble}")
+    try:
+        opened = _ready(target, chosen)
+    except UnusableTargetError:
+        record.tell(unusable(target, how["profile"], how["budget"], how["seed"], chosen.settings))
+        raise
     modelled = arithmetic_is_modelled(opened.subject)
     plan = Plan(opened.name, opened.kinds, fixed=opened.fixed, modelled=modelled, **how)
     console.print(f"checking {opened.name} ({_told(plan)})", style="dim", markup=False)
-    processes = Processes(pool, partial(_opened, target, chosen)) if pool.jobs > 1 else None
-    with _progress() as report:
-        result = run(plan, opened.subject, report, processes)
-    _print(result, opened, verbose=verbose)
+    record.tell(target_started(plan, opened.subject.capabilities))
+    with _progress(record):
+        result = run(
+            plan,
+            opened.subject,
+            lambda progress: record.tell(progressed(opened.name, progress)),
+            Processes(pool, partial(_opened, target, chosen)) if pool.jobs > 1 else None,
+            lambda failure: record.tell(failure_found(failure)),
+        )
+    for failure in (failure for clause in result.failed for failure in clause.failures):
+        record.tell(failure_found(failure, _rerun(failure, opened, plan)))
+    for event in judged(result, _code(result, allow_incomplete=allow_incomplete)):
+        record.tell(event)
+    _print(record.run.targets[-1], verbose=verbose)
     return result
 
 
@@ -210,43 +231,45 @@ def _told(plan: "Plan") -> str:
     return ", ".join(said)
 
 
+def _ready(target: str, chosen: Chosen) -> "Opened":
+    """Open a target of which a cache of each kind can be opened."""
+    from kvlaw.conformance.check import probe
+
+    opened = chosen.open(target)
+    if trouble := probe(opened.subject, opened.kinds, opened.fixed):
+        raise UnusableTargetError(f"{opened.name} cannot open {trouble}")
+    return opened
+
+
 @contextmanager
-def _progress() -> Generator["Report"]:
+def _progress(record: "Recording") -> Generator[None]:
     """Show what is going on, on a terminal; print nothing elsewhere."""
-    from kvlaw.conformance.check import Progress
+    from kvlaw.conformance.reports.progress import line
 
     with errors.status("starting") as status:
-
-        def report(progress: Progress) -> None:
-            failed = f", {progress.failures} clauses broken" if progress.failures else ""
-            status.update(f"{progress.kind}: {progress.stage}, {progress.calls} calls{failed}")
-
-        yield report
-
-
-def _write_json(path: Path, told: Any) -> None:
-    try:
-        path.write_text(json.dumps(told, indent=1) + "\n")
-    except OSError as error:
-        errors.print(
-            f"--json {path}: {error.strerror}; the result is shown, but not written", style="red", markup=False
-        )
+        record.on_event = lambda event: status.update(told) if (told := line(event)) else None
+        try:
+            yield
+        finally:
+            record.on_event = None
 
 
-def _print(result: "CheckResult", opened: "Opened", *, verbose: bool) -> None:
+def _print(report: "TargetReport", *, verbose: bool) -> None:
+    from kvlaw.conformance.reports.terminal import print_target
+
+    print_target(console, report, verbose=verbose)
+
+
+def _rerun(failure: "Failure", opened: "Opened", plan: "Plan") -> "tuple[Step, ...]":
+    """Keep a failure for replay, and walk its trace once more, step by step."""
     from kvlaw.conformance.check import replay as walk
-    from kvlaw.conformance.reports.terminal import print_check
     from kvlaw.conformance.store import save
 
-    def rerun(failure: "Failure") -> "tuple[Step, ...]":
-        try:
-            save(failure)
-        except OSError as error:
-            errors.print(f"{failure.id} is not kept for replay: {error}", style="yellow", markup=False)
-        return walk(opened.subject, plan_profile, failure.trace, spec=result.versions["spec"])
-
-    plan_profile: Any = result.profile
-    print_check(console, result, rerun, verbose=verbose)
+    try:
+        save(failure)
+    except OSError as error:
+        errors.print(f"{failure.id} is not kept for replay: {error}", style="yellow", markup=False)
+    return walk(opened.subject, plan.profile, failure.trace, spec=plan.spec)
 
 
 @click.command("try")
@@ -330,10 +353,10 @@ def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[St
 
 def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
     """Print a walk as a table, and which clause it breaks."""
-    from kvlaw.conformance.reports.steps import first_divergence, step_table
+    from kvlaw.conformance.reports.steps import first_divergence, step_table, told
     from kvlaw.spec.clauses import load_clauses
 
-    console.print(step_table(trace, steps, target=f"{target} shows"))
+    console.print(step_table(told(trace, steps), target=f"{target} shows"))
     if steps[-1].record.outcome == "unsupported":
         line = f"not asked further: {steps[-1].message}"
         console.print(line, style="yellow", markup=False, soft_wrap=True)

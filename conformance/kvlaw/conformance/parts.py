@@ -8,7 +8,7 @@ they find adds up (``Findings``); so one process, two, or the shards of a matrix
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from kvlaw.conformance.corpus import entries_for
 from kvlaw.conformance.database import open_database
@@ -57,6 +57,10 @@ EFFORTS: dict[Budget, Effort] = {
 }
 
 
+def _effort(plan: "Plan") -> Effort:
+    return EFFORTS[plan.budget]
+
+
 @frozen
 class Plan:
     """What to check: the target under its name, the kinds it serves, the profile, the budget and the seed.
@@ -79,11 +83,7 @@ class Plan:
     shard: tuple[int, int] = (1, 1)
     spec: str = ""
     database: str = ""
-    effort: Effort = field()
-
-    @effort.default  # type: ignore[reportUnknownMemberType] # attrs' own decorator
-    def _effort(self) -> Effort:
-        return EFFORTS[self.budget]
+    effort: Effort = field(default=Factory(_effort, takes_self=True))
 
 
 Machine = type[LockstepMachine]

@@ -170,6 +170,7 @@ def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> 
     from kvlaw.conformance.check import replay
     from kvlaw.conformance.reports.terminal import failure_block
     from kvlaw.conformance.store import save
+    from kvlaw.conformance.telling import failure_found
 
     text = StringIO()
     console = Console(file=text, width=_WIDTH, color_system=None, highlight=False)
@@ -179,7 +180,7 @@ def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> 
         except OSError as error:
             console.print(f"{failure.id} is not kept for replay: {error}", markup=False)
         steps = replay(opened.subject, cast("Any", result.profile), failure.trace)
-        console.print(failure_block(failure, steps))
+        console.print(failure_block(failure_found(failure, steps)))
     return text.getvalue()
 
 

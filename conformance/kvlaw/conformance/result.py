@@ -6,7 +6,6 @@ from attrs import field, frozen
 
 from kvlaw.conformance.failures import Failure
 from kvlaw.spec.clauses import Clause
-from kvlaw.spec.trace import dump
 
 ClauseOutcome = Literal["pass", "fail", "not exercised", "not applicable"]
 VerdictWord = Literal["conformant", "violations", "incomplete"]
@@ -96,36 +95,7 @@ class CheckResult:
 
     def to_json(self) -> dict[str, Any]:
         """Write the result as plain JSON values."""
-        return {
-            "target": self.target,
-            "verdict": self.verdict,
-            "profile": self.profile,
-            "kinds": list(self.kinds),
-            "versions": self.versions,
-            "seed": self.seed,
-            "budget": self.budget,
-            "arithmetic": self.arithmetic.word,
-            "clauses": {r.clause.id: _clause_json(r) for r in self.clauses},
-            "calls": self.calls,
-            "traces": self.traces,
-            "seconds": round(self.seconds, 2),
-            "errors": self.errors,
-            **({} if self.shard == (1, 1) else {"shard": list(self.shard)}),
-            **({} if self.whole else {"stopped": self.stopped or "interrupted"}),
-        }
+        from kvlaw.conformance.reports.json_form import target_json
+        from kvlaw.conformance.telling import report_of
 
-
-def _clause_json(result: ClauseResult) -> dict[str, Any]:
-    traces = [
-        {
-            "config": dump(f.trace.config),
-            "calls": [dump(c) for c in f.trace.calls],
-            "id": f.id,
-            "expected": f.divergence.expected,
-            "observed": f.divergence.observed,
-            **({"swept": list(f.seen)} if f.seen else {}),
-        }
-        for f in result.failures
-    ]
-    out = {"level": result.clause.level, "outcome": result.outcome, "exercised": result.exercised, "traces": traces}
-    return {**out, "why": result.why} if result.why else out
+        return target_json(report_of(self), self.versions)

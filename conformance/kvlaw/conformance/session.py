@@ -92,7 +92,7 @@ class Session(Findings):
     fixed: frozenset[str] = frozenset()
     stage: str = ""
     on_progress: Callable[["Session"], None] | None = None
-    on_failure: Callable[[Failure], None] | None = None
+    on_failure: Callable[[Failure], object] | None = None
 
     def lockstep(self) -> Lockstep:
         """Make a fresh lockstep run."""

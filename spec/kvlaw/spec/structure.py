@@ -141,6 +141,19 @@ def _sequence(value: object, kind: Any) -> tuple[Any, ...]:
     return tuple(_CONVERTER.structure(value, list[get_args(kind)[0]]))
 
 
+def _mapping(value: object, kind: Any) -> Json:
+    """Read an object whose names are free, and whose values are plain."""
+    inner = get_args(kind)[1]
+    return {name: _named(name, item, inner) for name, item in _object(value).items()}
+
+
+def _named(name: str, item: object, kind: Any) -> Any:
+    try:
+        return _plain(item, kind)
+    except ValueError as error:
+        raise ValueError(f"{shown(name)}: {error}") from None
+
+
 def _may_be_sequence(kind: Any) -> bool:
     """Tell whether a type is a tuple or None."""
     return get_origin(kind) in (Union, UnionType) and any(get_origin(option) is tuple for option in get_args(kind))
@@ -186,6 +199,7 @@ def _converter() -> Converter:
     converter.register_structure_hook_factory(attrs.has, _reader)
     converter.register_unstructure_hook_factory(attrs.has, _writer)
     converter.register_structure_hook_func(lambda kind: get_origin(kind) is tuple, _sequence)
+    converter.register_structure_hook_func(lambda kind: get_origin(kind) is dict, _mapping)
     converter.register_structure_hook_func(_may_be_sequence, _sequence_or_none)
     converter.register_structure_hook_func(lambda kind: kind == Call, _call)
     converter.register_structure_hook_func(is_plain, _plain)

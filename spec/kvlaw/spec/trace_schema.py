@@ -19,6 +19,8 @@ VERSION: Literal[1] = 1
 FREE_FIELDS = ("id", "note", "expect", "target", "profile")
 """Fields of a stored trace that only people and the failure store read: any value."""
 
+_NAMES = {"LayerSpec": "layer", "Trace": "trace"}
+"""Classes that have a name of their own in a schema."""
 _TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}
 
 
@@ -38,14 +40,15 @@ def trace_schema() -> Json:
         "required": ["config"],
         "additionalProperties": False,
         "$defs": {
-            "config": _object(Config),
-            "layer": _object(LayerSpec),
-            **{verb: _object(kind, {"call": {"const": verb}}) for verb, kind in CALLS.items()},
+            "config": object_schema(Config),
+            "layer": object_schema(LayerSpec),
+            **{verb: object_schema(kind, {"call": {"const": verb}}) for verb, kind in CALLS.items()},
         },
     }
 
 
-def _object(kind: type[Any], extra: Mapping[str, Json] | None = None) -> Json:
+def object_schema(kind: type[Any], extra: Mapping[str, Json] | None = None) -> Json:
+    """Describe an attrs class; ``extra`` fields stand before its own, and are always there."""
     fields = attrs.fields(kind)
     named = extra or {}
     return {
@@ -64,8 +67,11 @@ def _field(attribute: "attrs.Attribute[Any]") -> Json:
 
 def _value(kind: Any) -> Json:
     if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
-        return {"type": "array", "items": _value(item) if item in _TYPES else {"$ref": "#/$defs/layer"}}
+        return {"type": "array", "items": _value(get_args(kind)[0])}
+    if get_origin(kind) is dict:
+        return {"type": "object", "additionalProperties": _value(get_args(kind)[1])}
+    if attrs.has(kind):
+        return {"$ref": f"#/$defs/{_NAMES.get(kind.__name__, kind.__name__)}"}
     if get_origin(kind) is Literal:
         return {"enum": list(get_args(kind))}
     if get_args(kind):

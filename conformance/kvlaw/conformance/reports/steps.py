@@ -1,49 +1,44 @@
 """A run as a step table: what the law says, what the target shows, and where they part, in tokens."""
 
-from attrs import evolve, frozen
+from attrs import evolve
 from rich.table import Table
 from rich.text import Text
 
 from kvlaw.conformance.checks_state import named_ids
 from kvlaw.conformance.compare import Divergence
+from kvlaw.conformance.events import StepShown, Strip
 from kvlaw.conformance.lockstep import Step
+from kvlaw.conformance.reports.strips import strips
+from kvlaw.conformance.reports.words import cut
 from kvlaw.reference.expectation import Expectation
 from kvlaw.spec.calls import Call, Reuse
+from kvlaw.spec.clauses import Profile
 from kvlaw.spec.records import ReadRecord, Record
 from kvlaw.spec.text_form import format_tokens, write_call, write_config
 from kvlaw.spec.trace import Trace
 
 
-@frozen
-class Row:
-    """One line of a step table."""
+def told(trace: Trace, steps: tuple[Step, ...], profile: Profile | None = None) -> tuple[StepShown, ...]:
+    """Tell a run step by step, in words; with a profile also in strips of cells, for a picture."""
+    drawn = len(steps) - MOST_DRAWN if profile else len(steps)
+    return tuple(
+        _told(trace, step, strips(step, profile) if profile and number >= drawn else ())
+        for number, step in enumerate(steps)
+    )
 
-    call: str
-    law: str
-    shown: str
-    diverges: bool = False
+
+MOST_DRAWN = 60
+"""The last steps of a long trace are drawn, the others only told."""
 
 
-def rows(trace: Trace, steps: tuple[Step, ...]) -> list[Row]:
-    """Tell a run line by line; a divergence adds a line with the two values that differ."""
-    told: list[Row] = []
-    for step in steps:
-        call = write_call(step.call) if step.call is not None else write_config(trace.config)
-        first = step.divergences[0] if step.divergences else None
-        query = first.query if first else None
-        told.append(
-            Row(
-                call,
-                law_says(step.expectation, query, step.call),
-                target_shows(step.record, step, query),
-                bool(step.divergences),
-            )
-        )
-        told += [
-            Row("", f"{_field(d)}: {d.expected}", f"{_field(d)}: {d.observed}", diverges=True)
-            for d in step.divergences[:1]
-        ]
-    return told
+def _told(trace: Trace, step: Step, drawn: tuple[Strip, ...]) -> StepShown:
+    call = write_call(step.call) if step.call is not None else write_config(trace.config)
+    first = step.divergences[0] if step.divergences else None
+    query = first.query if first else None
+    law, shown = law_says(step.expectation, query, step.call), target_shows(step.record, step, query)
+    if first is None:
+        return StepShown(call, law, cut(shown), strips=drawn)
+    return StepShown(call, law, cut(shown), _field(first), cut(first.expected), cut(first.observed), drawn)
 
 
 def _field(divergence: Divergence) -> str:
@@ -116,18 +111,23 @@ def _which(index: int, count: int) -> str:
     return "" if index == count - 1 else f"query {index} "
 
 
-def step_table(trace: Trace, steps: tuple[Step, ...], *, target: str = "the target shows") -> Table:
-    """Draw a step table."""
+def step_table(steps: tuple[StepShown, ...], *, target: str = "the target shows") -> Table:
+    """Draw a step table; a divergence adds a line with the two values that differ."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for head in ("", "call", "the law says", target):
         table.add_column(head, overflow="fold")
-    number = -1
-    for row in rows(trace, steps):
-        number += bool(row.call)
-        style = "bold red" if row.diverges else ""
-        label = (">" if row.diverges else " ") + (str(number) if row.call and number else "")
-        table.add_row(label, Text(row.call), Text(row.law), Text(row.shown, style), style="")
+    for number, step in enumerate(steps):
+        mark, style = (">", "bold red") if step.diverges else (" ", "")
+        cells = (step.call, step.law, step.shown)
+        table.add_row(mark + (str(number) if number else ""), *map(Text, cells[:2]), Text(cells[2], style), style="")
+        if step.diverges:
+            table.add_row(mark, "", *differing(step), style="")
     return table
+
+
+def differing(step: StepShown) -> tuple[Text, Text]:
+    """Give the two values in which a step parts from the law."""
+    return Text(f"{step.field}: {step.expected}"), Text(f"{step.field}: {step.observed}", "bold red")
 
 
 def first_divergence(steps: tuple[Step, ...]) -> Divergence | None:

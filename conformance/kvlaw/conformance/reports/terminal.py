@@ -1,7 +1,7 @@
 """The terminal report of a check: one screen per failure, a table of clauses, the verdict and what to do next."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
@@ -10,55 +10,68 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from kvlaw.conformance.failures import Failure
-from kvlaw.conformance.lockstep import Step
+from kvlaw.conformance.events import ClauseJudged, FailureFound
+from kvlaw.conformance.reports.fit import fit
+from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
+from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.steps import step_table
-from kvlaw.conformance.result import CheckResult, ClauseResult
-from kvlaw.spec.clauses import Clause, load_clauses
-from kvlaw.spec.text_form import write
 
-Rerun = Callable[[Failure], tuple[Step, ...]]
-_COLOURS = {"pass": "green", "fail": "bold red", "not exercised": "yellow", "not applicable": "dim"}
+_ALWAYS = ("pass", "fail", "not exercised", "not applicable")
+"""The outcomes that have a column of the table whether they came out or not."""
 
 
-def print_check(console: Console, result: CheckResult, rerun: Rerun, *, verbose: bool = False) -> None:
-    """Print the whole report; ``rerun`` replays a failure for its step table."""
-    for clause in result.failed:
-        for failure in clause.failures:
-            console.print(failure_block(failure, rerun(failure)))
-    console.print(clause_table(result, verbose=verbose))
-    console.print(summary(result))
+def print_run(console: Console, run: RunReport, *, verbose: bool = False) -> None:
+    """Print the report of every target."""
+    for target in run.targets:
+        print_target(console, target, verbose=verbose)
+    if len(run.targets) > 1:
+        verdicts = Counter(target.end.verdict for target in run.targets)
+        said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        console.print(f"{len(run.targets)} targets, {said}", markup=False)
 
 
-def failure_block(failure: Failure, steps: tuple[Step, ...]) -> RenderableType:
+def print_target(console: Console, report: TargetReport, *, verbose: bool = False) -> None:
+    """Print the whole report of a target."""
+    report = fit(report)
+    for failure in report.failures:
+        console.print(failure_block(failure))
+    console.print(clause_table(report.clauses, verbose=verbose))
+    console.print(summary(report))
+
+
+def failure_block(failure: FailureFound) -> RenderableType:
     """Show one failure: clause, target, trace, steps, law, and how to replay it."""
-    clause = load_clauses()[failure.clause]
-    others = ", ".join(failure.divergence.others[:6])
-    calls = len(failure.trace.calls)
-    size = f"{'shortest' if failure.minimal else 'a'} trace, {calls} call{'' if calls == 1 else 's'}"
+    failure = fit(failure)
+    others = ", ".join(failure.others[:6])
     lines: list[RenderableType] = [
-        Text.assemble((f"target  {failure.target}", ""), (f"   {size}", "dim")),
-        Text(f"trace   {write(failure.trace)}"),
+        Text.assemble((f"target  {failure.target}", ""), (f"   {failure.size}", "dim")),
+        Text(f"trace   {failure.text}"),
         Text(""),
-        step_table(failure.trace, steps, target="the target shows"),
-        *_unsteady(failure, steps),
+        *([step_table(failure.steps, target="the target shows")] if failure.steps else _untold(failure)),
+        *_unsteady(failure),
         Text(""),
         *[Text(f"{'swept' if i == 0 else '':8}{told}") for i, told in enumerate(failure.seen)],
-        *_law(clause),
+        *_law(failure),
         *([Text(f"also    {others}", style="dim")] if others else []),
-        Text(f"replay  kvlaw replay {failure.id}", style="cyan"),
-        Text(f"read    kvlaw spec show {failure.clause}", style="cyan"),
+        Text(f"replay  {failure.replay}", style="cyan"),
+        Text(f"read    {failure.read}", style="cyan"),
     ]
-    title = f"[bold red]{failure.clause}[/]  {escape(clause.title)}  [dim]{clause.level}[/]"
+    named = [escape(word) for word in (failure.clause, failure.title, failure.level)]
+    title = f"[bold red]{named[0]}[/]  {named[1]}  [dim]{named[2]}[/]"
     return Panel(Group(*lines), title=title, title_align="left", border_style="red")
 
 
-def _unsteady(failure: Failure, steps: tuple[Step, ...]) -> list[RenderableType]:
+def _untold(failure: FailureFound) -> list[RenderableType]:
+    """Show the two values alone, where the check ended before the steps were told."""
+    values = (("expected", failure.expected), ("observed", failure.observed))
+    return [Text(f"{name}  {failure.field}: {value}") for name, value in values]
+
+
+def _unsteady(failure: FailureFound) -> list[RenderableType]:
     """Say so where the failure is not seen when its trace is run again."""
-    if any(step.divergences for step in steps):
+    if failure.steady:
         return []
-    first = failure.divergence
-    seen = f"{first.field}: {first.expected} was wanted, {first.observed} was seen"
+    seen = f"{failure.field}: {failure.expected} was wanted, {failure.observed} was seen"
     return [
         Text(""),
         Text(f"unsteady  {seen}, but not when the trace was run again:", "yellow"),
@@ -66,71 +79,93 @@ def _unsteady(failure: Failure, steps: tuple[Step, ...]) -> list[RenderableType]
     ]
 
 
-def _law(clause: Clause) -> list[RenderableType]:
-    if not clause.laws:
+def _law(failure: FailureFound) -> list[RenderableType]:
+    if not failure.laws:
         return []
-    law = clause.laws[0]
-    return [Text(f"law     when {' '.join(law.when.split())}"), Text(f"        then {' '.join(law.then.split())}")]
+    law = failure.laws[0]
+    return [Text(f"law     when {law.when}"), Text(f"        then {law.then}")]
 
 
-def clause_table(result: CheckResult, *, verbose: bool = False) -> RenderableType:
+def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> RenderableType:
     """Show the outcome of every clause, a line per family, or per clause when ``verbose``."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     if verbose:
         for head in ("clause", "level", "outcome", "exercised", "title"):
             table.add_column(head, justify="right" if head == "exercised" else "left")
-        for r in result.clauses:
-            outcome = Text(r.outcome, _COLOURS[r.outcome])
-            table.add_row(r.clause.id, r.clause.level, outcome, str(r.exercised or ""), Text(r.why or r.clause.title))
+        for r in clauses:
+            outcome = Text(r.outcome, look_of(r.outcome).colour)
+            told = Text(r.why or r.title)
+            table.add_row(Text(r.clause), Text(r.level), outcome, str(r.exercised or ""), told)
         return table
-    for head in ("family", "pass", "fail", "not exercised", "not applicable"):
+    outcomes = _columns(clauses)
+    for head in ("family", *outcomes):
         table.add_column(head, justify="left" if head == "family" else "right")
-    for family, group in groupby(result.clauses, key=lambda r: r.clause.family):
+    for family, group in groupby(clauses, key=lambda r: r.family):
         members = list(group)
         counts = Counter(r.outcome for r in members)
-        cells = [Text(str(counts[o] or "-"), _COLOURS[o] if counts[o] else "dim") for o in _COLOURS]
-        table.add_row(family, *cells, _named(members))
+        cells = [Text(str(counts[o] or "-"), look_of(o).colour if counts[o] else "dim") for o in outcomes]
+        table.add_row(Text(family), *cells, _named(members))
     return table
 
 
-def _named(members: list[ClauseResult]) -> Text:
-    named = [r.clause.id for r in members if r.outcome in ("fail", "not exercised")]
+def _columns(clauses: Sequence[ClauseJudged]) -> list[str]:
+    """List the outcomes that have a column: the usual ones, and those that came out."""
+    came = {r.outcome for r in clauses}
+    return [outcome for outcome in LOOKS if outcome in _ALWAYS or outcome in came]
+
+
+def _named(members: list[ClauseJudged]) -> Text:
+    named = [r.clause for r in members if r.outcome not in ("pass", "not applicable")]
     return Text(" ".join(named), "dim")
 
 
-def summary(result: CheckResult) -> RenderableType:
+def summary(report: TargetReport) -> RenderableType:
     """Say the verdict, what it rests on, and what to do next."""
-    colour = {"conformant": "green", "violations": "red", "incomplete": "yellow"}[result.verdict]
-    counts = Counter(r.outcome for r in result.clauses)
-    told = ", ".join(f"{counts[o]} {o}" for o in _COLOURS if counts[o])
+    started, ended = report.started, report.end
+    counts = Counter(r.outcome for r in report.clauses)
+    told = ", ".join(f"{counts[o]} {o}" for o in LOOKS if counts[o])
     lines = [
         Text.assemble(
-            (result.verdict.upper(), f"bold {colour}"),
-            f"  {result.target}  ({', '.join(result.kinds)}; profile {result.profile})",
+            (ended.verdict.upper(), f"bold {VERDICTS[ended.verdict][0]}"),
+            f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
         ),
         Text(f"clauses     {told}"),
-        Text(f"arithmetic  {result.arithmetic.word} ({result.arithmetic.reads} reads)"),
+        Text(f"arithmetic  {ended.arithmetic} ({ended.reads} reads)"),
         Text(
-            f"played      {result.traces} traces, {result.calls} calls in {result.seconds:.1f} s; "
-            f"budget {result.budget}, seed {result.seed}"
+            f"played      {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
+            f"budget {started.budget}, seed {started.seed}"
         ),
-        *[Text(f"trouble     {count} x {message}", "yellow") for message, count in list(result.errors.items())[:5]],
-        *[Text(f"next        {line}", "cyan") for line in _next(result)],
+        *[Text(f"trouble     {count} x {message}", "yellow") for message, count in list(ended.errors.items())[:5]],
+        *[Text(f"expected    {line}", style) for line, style in _witnesses(report)],
+        *[Text(f"note        {note}", "yellow") for note in report.notes],
+        *[Text(f"next        {line}", "cyan") for line in next_steps(report)],
     ]
     return Group(*lines)
 
 
-def _next(result: CheckResult) -> list[str]:
-    if result.interrupted:
+def _witnesses(report: TargetReport) -> list[tuple[str, str]]:
+    """Say how expected failures stand: those that are as they were in one line, each other one by itself."""
+    held = sum(witness.state == "holds" for witness in report.witnesses)
+    lines = [(f"{held} failure{'' if held == 1 else 's'} as expected", "dim")] if held else []
+    wrong = [f"{w.clause} {w.state}: {w.message}" for w in report.wrong_witnesses()]
+    return lines + [(line, "red") for line in wrong]
+
+
+def next_steps(report: TargetReport) -> list[str]:
+    """Say what to do next."""
+    ended = report.end
+    if ended.interrupted and not ended.stopped:
         return ["interrupted: what was found so far is shown; run the same command again for the rest"]
-    if result.stopped:
-        return [f"stopped: {result.stopped}; what was found so far is shown"]
-    if result.shard != (1, 1):
-        share, of = result.shard
-        return [f"share {share} of {of}: the verdict is that of all shares: kvlaw report --combine"]
-    if result.verdict == "violations":
+    if ended.stopped:
+        return [f"stopped: {ended.stopped}; what was found so far is shown"]
+    if report.started.shard:
+        return [f"share {report.started.shard}: the verdict is that of all shares: kvlaw report --combine"]
+    if ended.verdict == "violations":
         return ["kvlaw replay shows a failure again; kvlaw try 'TRACE' runs a trace of your own"]
-    if result.verdict == "incomplete":
-        missing = " ".join(r.clause.id for r in result.open if r.clause.level == "MUST")
+    if ended.verdict == "incomplete":
+        missing = " ".join(report.open_musts())
         return [f"never exercised: {missing}", "try --budget deep, or --allow-incomplete if that is known and accepted"]
     return []
+
+
+__all__ = ["clause_table", "failure_block", "next_steps", "print_run", "print_target", "summary"]

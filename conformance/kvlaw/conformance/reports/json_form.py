@@ -1,0 +1,67 @@
+"""The result of a check as JSON to script with: one object, or a list of them for several targets."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kvlaw.conformance.events import ClauseJudged, FailureFound
+from kvlaw.conformance.reports.run import RunReport, TargetReport
+from kvlaw.spec.trace import dump
+
+
+def json_report(run: RunReport) -> str:
+    """Write what a run found."""
+    found = [target_json(target, run.started.versions) for target in run.targets]
+    return json.dumps(found[0] if len(found) == 1 else found, indent=1) + "\n"
+
+
+def target_json(report: TargetReport, versions: Mapping[str, str]) -> dict[str, Any]:
+    """Write the result of one target as plain JSON values."""
+    started, ended = report.started, report.end
+    notes = {"notes": list(report.notes)} if report.notes else {}
+    return {
+        "target": report.name,
+        "verdict": ended.verdict,
+        "profile": started.profile,
+        "kinds": list(started.kinds),
+        "versions": dict(versions),
+        "seed": started.seed,
+        "budget": started.budget,
+        "arithmetic": ended.arithmetic,
+        "clauses": {c.clause: _clause(c, report.failures_of(c.clause)) for c in report.clauses},
+        "calls": ended.calls,
+        "traces": ended.traces,
+        "seconds": ended.seconds,
+        "errors": ended.errors,
+        **_shard(started.shard),
+        **({} if report.whole else {"stopped": report.why_not_whole}),
+        **notes,
+    }
+
+
+def _shard(shard: str) -> dict[str, Any]:
+    """Write a share as two numbers, and none at all where all was played."""
+    if not re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", shard):
+        return {"shard": shard} if shard else {}
+    return {"shard": [int(number) for number in shard.split("/")]}
+
+
+def _clause(judged: ClauseJudged, failures: tuple[FailureFound, ...]) -> dict[str, Any]:
+    traces = [_failure(failure) for failure in failures]
+    out = {"level": judged.level, "outcome": judged.outcome, "exercised": judged.exercised, "traces": traces}
+    return {**out, "why": judged.why} if judged.why else out
+
+
+def _failure(failure: FailureFound) -> dict[str, Any]:
+    return {
+        "config": dump(failure.trace.config),
+        "calls": [dump(call) for call in failure.trace.calls],
+        "id": failure.id,
+        "expected": failure.expected,
+        "observed": failure.observed,
+        **({"swept": list(failure.seen)} if failure.seen else {}),
+    }
+
+
+__all__ = ["json_report", "target_json"]
