@@ -37,7 +37,7 @@ SMALL = Effort(6, 12, 5, 6, 12, 5, 5, 1)
 
 
 def plan(target: str = FAULT, **how: Any) -> Plan:
-    return Plan(target, **{"kinds": ("full",), "effort": SMALL, **how})
+    return evolve(Plan(target, ("full",), effort=SMALL), **how)
 
 
 def same(result: CheckResult) -> dict[str, Any]:
@@ -173,3 +173,22 @@ def test_what_is_no_trace_is_left_alone(tmp_path: Path):
 def test_a_database_that_cannot_be_used_is_told(url: str, said: str):
     with pytest.raises(DatabaseError, match=said):
         open_database(url)
+
+
+class TakesNothing(ReferenceAdapter):
+    """A cache that refuses every append."""
+
+    def append(self, *_args: Any, **_how: Any) -> Any:
+        raise RuntimeError("out of order")
+
+
+def test_a_clause_that_a_failure_keeps_from_arising_is_blocked_by_it():
+    plan = Plan("takes nothing", ("ring",), effort=EFFORTS["quick"])
+    result = check(plan, AdapterSubject(TakesNothing(), name="takes nothing"))
+    (failing,) = {r.clause.id for r in result.failed}
+    found = {r.clause.id: r for r in result.clauses}
+    for clause in ("VIS-1", "TRIM-4", "OWN-3"):  # whose situations begin with an append
+        assert (found[clause].outcome, found[clause].why) == ("blocked", f"blocked by {failing}")
+    assert found["POS-1"].outcome == "pass"
+    assert found["ROWS-1"].outcome == "not applicable"
+    assert result.verdict == "violations"

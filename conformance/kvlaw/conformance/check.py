@@ -274,6 +274,9 @@ def _clause_result(
         return ClauseResult(clause, "not applicable", why=whys[0])
     if not exercised and (why := ruled_out(clause.id, plan.fixed)):
         return ClauseResult(clause, "not applicable", why=why)
+    failing = {failure.clause for failure in failures}
+    if not exercised and (blockers := sorted(findings.hidden.get(clause.id, set[str]()) & failing)):
+        return ClauseResult(clause, "blocked", why=f"blocked by {', '.join(blockers)}")
     return ClauseResult(clause, "pass" if exercised else "not exercised", exercised)
 
 

@@ -249,7 +249,7 @@ class Player:
         policies = served(session.subject, capabilities)
         for entry in entries_for(kind, capabilities, self.plan.profile, policies):
             if self._chosen(entry.trace.config):
-                session.play(entry.trace)
+                session.play(entry.trace, entry.expect)
         window = fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
         plain = Config(kind, window, kv_heads=1, groups=1)
         swept = () if kind in RECURRENT_KINDS else sweep(plain, policies, fixed)

@@ -103,6 +103,8 @@ class Suite:
         clause = next(r for r in result.clauses if r.clause.id == item)
         if clause.outcome == "not applicable":
             pytest.skip(f"not applicable: {clause.why}")
+        if clause.outcome == "blocked":
+            pytest.skip(clause.why)
         if clause.outcome == "not exercised":
             pytest.skip(f"not exercised: its situation never arose within budget {result.budget}")
         if clause.outcome == "fail":

@@ -7,7 +7,7 @@ from attrs import field, frozen
 from kvlaw.conformance.failures import Failure
 from kvlaw.spec.clauses import Clause
 
-ClauseOutcome = Literal["pass", "fail", "not exercised", "not applicable"]
+ClauseOutcome = Literal["pass", "fail", "not exercised", "blocked", "not applicable"]
 VerdictWord = Literal["conformant", "violations", "incomplete"]
 EXIT_CODES: dict[str, int] = {"conformant": 0, "violations": 1, "usage": 2, "unusable": 3, "incomplete": 4}
 """0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, 2 usage, 3 the target could not be run, 4
@@ -16,7 +16,7 @@ incomplete."""
 
 @frozen
 class ClauseResult:
-    """What came out for one clause; ``why`` says why it is not applicable."""
+    """What came out for one clause; ``why`` says why it is not applicable, or which failure blocks it."""
 
     clause: Clause
     outcome: ClauseOutcome
@@ -77,7 +77,7 @@ class CheckResult:
     @property
     def open(self) -> tuple[ClauseResult, ...]:
         """The clauses whose situation never arose with the field observed."""
-        return tuple(r for r in self.clauses if r.outcome == "not exercised")
+        return tuple(r for r in self.clauses if r.outcome in ("not exercised", "blocked"))
 
     @property
     def verdict(self) -> VerdictWord:

@@ -49,6 +49,8 @@ class Findings:
     reads_compared: int = field(default=0, init=False)
     reads_different: int = field(default=0, init=False)
     errors: Counter[str] = field(factory=Counter[str], init=False)
+    hidden: dict[str, set[str]] = field(factory=dict[str, set[str]], init=False)
+    """A clause to those whose failures ended a stored trace that is about it."""
 
     def add(self, other: "Findings") -> None:
         """Take in what another part found; of two failures of a clause the shorter one stays."""
@@ -56,6 +58,8 @@ class Findings:
             self.found(failure)
         for clause, configs in other.swept.items():
             self.swept.setdefault(clause, []).extend(configs)
+        for clause, blockers in other.hidden.items():
+            self.hidden.setdefault(clause, set()).update(blockers)
         self.exercised.update(other.exercised)
         self.rules.update(other.rules)
         self.errors.update(other.errors)
@@ -99,8 +103,11 @@ class Session(Findings):
         self.traces += 1
         return Lockstep(self.subject, self.profile, self.clauses, arithmetic=self.arithmetic)
 
-    def play(self, trace: Trace) -> tuple[Step, ...]:
-        """Walk a stored trace and note every step; where nobody knows the codes of arbitrary data, with known data."""
+    def play(self, trace: Trace, about: str = "") -> tuple[Step, ...]:
+        """Walk a stored trace and note every step; where nobody knows the codes of arbitrary data, with known data.
+
+        ``about`` is the clause for whose sake the trace is stored: a failure of another one hides it.
+        """
         if trace.config.bits and not self.arithmetic:
             trace = evolve(trace, config=evolve(trace.config, stamp="code"))
         run = self.lockstep()
@@ -108,6 +115,8 @@ class Session(Findings):
             steps = run.run(trace)
         for index, step in enumerate(steps):
             self.note(trace.config, tuple(trace.calls[:index]), step)
+        if about and steps[-1].divergences and about not in steps[-1].divergences[0].clauses:
+            self.hidden.setdefault(about, set()).add(steps[-1].divergences[0].clause)
         self.close(run)
         return steps
 
