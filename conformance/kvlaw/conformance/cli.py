@@ -15,6 +15,7 @@ import click
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_replay import replay
 from kvlaw.conformance.cli_targets import check, try_
+from kvlaw.conformance.cli_testee import testee
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -51,7 +52,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, try_, replay):
+for command in (check, try_, replay, testee):
     cli.add_command(command)
 
 

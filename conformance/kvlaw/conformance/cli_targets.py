@@ -226,12 +226,12 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
     own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
     steps = walk_or_end(opened, written.trace, profile or own)
     broken = unkept(written, steps)
-    show_steps(written.trace, steps, opened.name.split()[0])
+    show_steps(written.trace, steps, opened.target)
     for claim in broken:
         line = f"claim not kept: {claim.call} -> {claim.claimed}; seen: {claim.seen}"
         console.print(line, style="red", markup=False, soft_wrap=True)
     for claim in unobserved(written, steps):
-        line = f"claim not observed: {claim.call} -> {claim.claimed}; {opened.name.split()[0]} does not show it"
+        line = f"claim not observed: {claim.call} -> {claim.claimed}; {opened.target} does not show it"
         console.print(line, style="yellow", markup=False, soft_wrap=True)
     sys.exit(1 if broken or any(s.divergences for s in steps) else 0)
 

@@ -45,7 +45,7 @@ class WireError(ValueError):
 def encode_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> Json:
     """Write an array, of the dtype that its bits are of or, without one, of its own."""
     array = np.asarray(array)
-    if array.dtype == np.float32 or array.dtype == np.float16:
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:  # as bits
         dtype, array = f"f{8 * array.dtype.itemsize}", np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     name = dtype or _NAMES.get(little.dtype.newbyteorder("<") if little.dtype.itemsize > 1 else little.dtype)
@@ -62,7 +62,10 @@ def decode_tensor(data: object, where: str, usual: str | None = None) -> npt.NDA
         raise WireError(f"{where}.dtype: {shown(name)} is none; there are {', '.join(NUMPY)}")
     lengths = _shape(shape, f"{where}.shape")
     raw = _bytes(body.get("base64"), math.prod(lengths) * np.dtype(NUMPY[name]).itemsize, where, lengths, name)
-    array = np.frombuffer(raw, NUMPY[name]).reshape(lengths)
+    try:
+        array = np.frombuffer(raw, NUMPY[name]).reshape(lengths)
+    except ValueError as error:  # no elements, and axes whose product is too large all the same
+        raise WireError(f"{where}.shape: {error}") from None
     if name == "bool" and array.size and int(array.view(np.uint8).max()) > 1:
         raise WireError(f"{where}: a byte of a bool is 0 or 1, and one is {int(array.view(np.uint8).max())}")
     return array.astype(array.dtype.newbyteorder("="), copy=True)

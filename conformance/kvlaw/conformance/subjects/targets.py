@@ -1,4 +1,4 @@
-"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``fault:NAME``.
+"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``fault:NAME``, ``cmd:COMMAND LINE``.
 
 ``open_target`` makes the subject, ``target_kinds`` says which kinds of cache it serves. Whatever is wrong with a
 target (an unknown name, a module that cannot be imported, a constructor that raises) is a ``TargetError`` that names
@@ -29,6 +29,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "builtin": ("clone", "kernels", "seconds", "step"),
     "py": ("array", "clone", "kind", "seconds"),
     "fault": ("seconds",),
+    "cmd": ("hello", "log", "seconds"),
 }
 """The options that targets of each scheme take."""
 _FIELDS = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
@@ -163,6 +164,8 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     _check(scheme, options, mapping)
     if scheme == "fault":
         return _fault(name)
+    if scheme == "cmd":
+        return _process(name, options)
     made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
     return AdapterSubject(made, _seconds(options, "60" if text == "builtin:oracle" else SECONDS), text)
 
@@ -223,7 +226,8 @@ def _meant(text: str) -> str:
 
 
 def _listed() -> str:
-    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  fault:NAME"])
+    others = ("py:module:attribute", "cmd:COMMAND LINE", "fault:NAME")
+    return "\n".join(f"  {target}" for target in (*known_targets(), *others))
 
 
 def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
@@ -239,15 +243,15 @@ def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
         raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
 
 
-def _seconds(options: Options, usual: str = SECONDS) -> float:
+def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
     """Read the time limit of a call; the oracle, which does not hang, gets more: it attends wide windows slowly."""
-    text = options.get("seconds", usual)
+    text = options.get(name, usual)
     try:
         seconds = float(text)
     except ValueError:
-        raise TargetError(f"seconds={text}: the time limit of a call is a number of seconds") from None
+        raise TargetError(f"{name}={text}: the time limit of {what} is a number of seconds") from None
     if not 0 < seconds <= MOST_SECONDS:
-        raise TargetError(f"seconds={text}: the time limit of a call is above 0, and at most {MOST_SECONDS:,} (a day)")
+        raise TargetError(f"{name}={text}: the time limit of {what} is above 0, and at most {MOST_SECONDS:,} (a day)")
     return seconds
 
 
@@ -298,6 +302,21 @@ def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
         made = adapter(name, options, mapping)
         check_declared(made, f"py:{name}")
         return made
+
+
+def _process(command: str, options: Options) -> Subject:
+    """Start a testee."""
+    from kvlaw.conformance.testee.launch import HELLO_SECONDS, Launch
+    from kvlaw.conformance.testee.subject import ProcessSubject
+
+    hello = _seconds(options, str(HELLO_SECONDS), "hello", "the hello")
+    subject = ProcessSubject(Launch.of(command, hello, options.get("log")), _seconds(options))
+    try:
+        check_declared(subject, subject.name)
+    except TargetError:
+        subject.close()
+        raise
+    return subject
 
 
 @contextmanager
