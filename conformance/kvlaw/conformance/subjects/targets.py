@@ -161,13 +161,13 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     parameter a factory takes a field of the configuration.  Raises ``TargetError`` if the target cannot be run.
     """
     scheme, name = _split(text)
-    _check(scheme, options, mapping)
+    check_options(scheme, options, mapping)
     if scheme == "fault":
         return _fault(name)
     if scheme == "cmd":
         return _process(name, options)
     made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
-    return AdapterSubject(made, _seconds(options, "60" if text == "builtin:oracle" else SECONDS), text)
+    return AdapterSubject(made, seconds_of(options, "60" if text == "builtin:oracle" else SECONDS), text)
 
 
 def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Subject:
@@ -177,13 +177,13 @@ def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapp
             subject: Subject = found() if isinstance(found, type) else found
             check_declared(subject, name)
         return subject
-    _check("py", options, mapping)
+    check_options("py", options, mapping)
     from kvlaw.conformance.subjects.python import adapt
 
     with _told(name):
         made = adapt(found, name.removeprefix("py:"), options, mapping)
         check_declared(made, name)
-    return AdapterSubject(made, _seconds(options), name)
+    return AdapterSubject(made, seconds_of(options), name)
 
 
 def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> tuple[Kind, ...]:
@@ -230,7 +230,8 @@ def _listed() -> str:
     return "\n".join(f"  {target}" for target in (*known_targets(), *others))
 
 
-def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
+def check_options(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
+    """Refuse options that targets of a scheme do not take; raises ``TargetError``."""
     for name in options:
         if name not in OPTIONS[scheme]:
             raise TargetError(
@@ -243,7 +244,7 @@ def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
         raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
 
 
-def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
+def seconds_of(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
     """Read the time limit of a call; the oracle, which does not hang, gets more: it attends wide windows slowly."""
     text = options.get(name, usual)
     try:
@@ -309,8 +310,8 @@ def _process(command: str, options: Options) -> Subject:
     from kvlaw.conformance.testee.launch import HELLO_SECONDS, Launch
     from kvlaw.conformance.testee.subject import ProcessSubject
 
-    hello = _seconds(options, str(HELLO_SECONDS), "hello", "the hello")
-    subject = ProcessSubject(Launch.of(command, hello, options.get("log")), _seconds(options))
+    hello = seconds_of(options, str(HELLO_SECONDS), "hello", "the hello")
+    subject = ProcessSubject(Launch.of(command, hello, options.get("log")), seconds_of(options))
     try:
         check_declared(subject, subject.name)
     except TargetError:

@@ -225,6 +225,8 @@ class ProcessSubject:
                 self.demands.check_layer(layer)
         if isinstance(call, MakeCache):
             self.demands.check_layer(call.layer or self.config.layer.serial)
+        if isinstance(call, Trim) and isinstance(call.n, float) and call.n.is_integer() and not self.told.hints:
+            raise UnsupportedError(f"in JSON {call.n} is the integer {call.n:.0f}, in many languages")
         if isinstance(call, Attend) and call.malformed == "heads" and self.config.kv_heads == 1:
             raise UnsupportedError("one KV head takes any number of query heads")
 
