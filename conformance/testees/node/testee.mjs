@@ -35,8 +35,7 @@ const faults = faultsOf(process.argv.slice(2));
 let config = {};
 let world = new Map(); // name -> { cache } or { read } or { arrays } or { mask }
 
-// Tensors: little-endian bytes, which is how they are kept.
-
+// Tensors are little-endian bytes, which is how they are kept.
 const decode = ({ dtype, shape, base64 }) => ({ dtype, shape, bytes: new Uint8Array(Buffer.from(base64, 'base64')) });
 
 const encode = (plane) => ({
@@ -50,8 +49,6 @@ function encodeMask(mask) {
   const bytes = Uint8Array.from(mask.flat(), (seen) => (seen ? 1 : 0));
   return { dtype: 'bool', shape: [mask.length, mask[0].length], base64: Buffer.from(bytes).toString('base64') };
 }
-
-// What is shown.
 
 function stateOf(cache) {
   const planes = cache.keys ? { keys: encode(cache.keys), values: encode(cache.values) } : {};
@@ -70,7 +67,6 @@ function stateOf(cache) {
 }
 
 const readOf = (read) => ({ keys: encode(read.keys), values: encode(read.values), mask: encodeMask(read.mask) });
-
 const arraysOf = (arrays) => Object.fromEntries(Object.entries(arrays).map(([name, plane]) => [name, encode(plane)]));
 
 /** Everything that there is to see of an object. */
@@ -81,15 +77,7 @@ function shown({ cache, read, arrays, mask }) {
   return { arrays: arraysOf(arrays) };
 }
 
-// Calls.
-
-function find(name) {
-  const thing = world.get(name);
-  if (!thing) throw new Refusal(`nothing is called ${name}`);
-  return thing;
-}
-
-function append(cache, call, tensors, look) {
+function append(cache, call, tensors) {
   const [keys, values] = [decode(tensors.keys), decode(tensors.values)];
   const dense = call.call === 'dense'; // one position is written as a decode
   const phase = dense ? (keys.shape[2] === 1 ? 'decode' : 'window') : call.call;
@@ -97,7 +85,7 @@ function append(cache, call, tensors, look) {
   if (config.poison) [keys, values].forEach((tensor) => tensor.bytes.fill(0x7f)); // the caller goes on with its arrays
   const handed = dense ? { arrays: { keys: read.keys, values: read.values } } : { read };
   if (call.as) world.set(call.as, handed);
-  return look && !call.unread ? shown(handed) : {};
+  return shown(handed);
 }
 
 const ON_CACHE = {
@@ -124,17 +112,13 @@ const ON_CACHE = {
   },
 };
 
-function apply(call, tensors, look) {
-  const thing = find(call.on);
+function apply({ call, tensors = {} }) {
+  const thing = world.get(call.on);
+  if (!thing) throw new Refusal(`nothing is called ${call.on}`);
   if (call.call === 'drop') return void world.delete(call.on);
-  if (!thing.cache) {
-    if (call.call !== 'look' && call.call !== 'attend') throw new Unsupported(`${call.call} on what is no cache`);
-    return look ? shown(thing) : {};
-  }
-  const act = ON_CACHE[call.call];
-  if (!act) throw new Unsupported(`there is no call ${call.call}`);
-  const seen = act(thing.cache, call, tensors ?? {}, look) ?? {};
-  if (!look) return 'answer' in seen ? { answer: seen.answer } : {};
+  if (!thing.cache && (call.call === 'look' || call.call === 'attend')) return shown(thing);
+  if (!thing.cache || !(call.call in ON_CACHE)) throw new Unsupported(`there is no call ${call.call} on ${call.on}`);
+  const seen = ON_CACHE[call.call](thing.cache, call, tensors);
   return { state: stateOf(thing.cache), ...seen };
 }
 
@@ -144,13 +128,11 @@ function open(given) {
   return shown(world.get('c0'));
 }
 
-// Messages.
-
 function answered(message) {
   try {
     if (message.hello) return { outcome: 'ok', hello: HELLO };
     if (message.open) return { outcome: 'ok', ...open(message.open) };
-    if (message.call) return { outcome: 'ok', ...apply(message.call, message.tensors, message.look) };
+    if (message.call) return { outcome: 'ok', ...apply(message) };
     return { outcome: 'unsupported', message: 'a message that there is not' };
   } catch (error) {
     if (error instanceof Refusal) return { outcome: 'refused', message: error.message };

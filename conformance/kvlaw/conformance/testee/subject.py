@@ -185,6 +185,8 @@ class ProcessSubject:
             return self._looked(call.on)
         if observation.ok:
             self._note(call)
+        if isinstance(call, Append) and call.unread:
+            return _unread(observation)
         return self._masked(observation, payload)
 
     def close(self) -> None:
@@ -310,6 +312,12 @@ class ProcessSubject:
         if told != self.told:
             return Observation("error", message="the testee says another hello than the first time that it was started")
         return None
+
+
+def _unread(observation: Observation) -> Observation:
+    """Take away the reads of an append that is never asked (READ-5)."""
+    layers, rows = (tuple(_unread(inner) for inner in inside) for inside in (observation.layers, observation.rows))
+    return evolve(observation, read=None, layers=layers, rows=rows)
 
 
 _OUTLINE = ("id", "outcome", "message", "answer")
