@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from kvlaw.conformance.cli_options import chosen_by, console, with_target_options
+from kvlaw.conformance.cli_options import UnusableTargetError, chosen_by, console, with_target_options
 
 
 @click.group()
@@ -21,11 +21,21 @@ def smoke(target: str, settings: tuple[str, ...], mapping: tuple[str, ...]) -> N
     \b
     Exit codes: 0 it does, 1 it does not, and what to do is said; 3 it could not be started.
     """  # noqa: D301  # click looks for the control character itself
-    from kvlaw.conformance.testee.smoke import show
+    from kvlaw.conformance.subjects.errors import TargetError
+    from kvlaw.conformance.subjects.targets import launch_of
+    from kvlaw.conformance.testee.smoke import Smoke
+    from kvlaw.conformance.testee.smoke_report import print_smoke
 
     if not target.startswith("cmd:"):
         raise click.UsageError(f"{target}: only processes are tried, as in kvlaw testee smoke 'cmd:./testee --flag'")
-    sys.exit(show(console, target, chosen_by(settings, mapping)))
+    chosen = chosen_by(settings, mapping)
+    options = {name: str(value) for name, value in chosen.settings.items()}
+    try:
+        launch, seconds = launch_of(target.removeprefix("cmd:"), options, chosen.mapping)
+        steps = Smoke(launch, seconds).run()
+    except TargetError as error:
+        raise UnusableTargetError(str(error)) from None
+    sys.exit(print_smoke(console, target, steps))
 
 
 @testee.command()

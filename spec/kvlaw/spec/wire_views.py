@@ -256,10 +256,11 @@ def _read_answers(data: object, place: Place) -> tuple[Observation, ...]:
 
 _TENSOR = Part(_write_tensor, _read_tensor, {"anyOf": [{"$ref": "#/$defs/tensor"}, {"$ref": "#/$defs/codes"}]})
 _INTEGER = {"type": "integer"}
+_ROUND: Any = RoundWord
 _PARTS_OF: dict[Any, Part] = {
     Outcome: _word(Outcome),
     Form: _word(Form),
-    RoundWord | None: _word(RoundWord),
+    _ROUND | None: _word(RoundWord),
     str: Part(_as_it_is, _text, {"type": "string"}),
     str | None: Part(_as_it_is, _text, {"type": "string"}),
     int | None: Part(lambda value, _: int(value), _integer, _INTEGER),

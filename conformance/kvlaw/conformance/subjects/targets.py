@@ -8,7 +8,7 @@ it and the way out.
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from attrs import frozen
@@ -21,6 +21,9 @@ from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
+
+if TYPE_CHECKING:
+    from kvlaw.conformance.testee.launch import Launch
 
 Options = Mapping[str, str]
 NOTHING: Mapping[str, str] = {}
@@ -161,13 +164,13 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     parameter a factory takes a field of the configuration.  Raises ``TargetError`` if the target cannot be run.
     """
     scheme, name = _split(text)
-    check_options(scheme, options, mapping)
+    _check(scheme, options, mapping)
     if scheme == "fault":
         return _fault(name)
     if scheme == "cmd":
         return _process(name, options)
     made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
-    return AdapterSubject(made, seconds_of(options, "60" if text == "builtin:oracle" else SECONDS), text)
+    return AdapterSubject(made, _seconds(options, "60" if text == "builtin:oracle" else SECONDS), text)
 
 
 def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Subject:
@@ -177,13 +180,13 @@ def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapp
             subject: Subject = found() if isinstance(found, type) else found
             check_declared(subject, name)
         return subject
-    check_options("py", options, mapping)
+    _check("py", options, mapping)
     from kvlaw.conformance.subjects.python import adapt
 
     with _told(name):
         made = adapt(found, name.removeprefix("py:"), options, mapping)
         check_declared(made, name)
-    return AdapterSubject(made, seconds_of(options), name)
+    return AdapterSubject(made, _seconds(options), name)
 
 
 def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> tuple[Kind, ...]:
@@ -230,7 +233,7 @@ def _listed() -> str:
     return "\n".join(f"  {target}" for target in (*known_targets(), *others))
 
 
-def check_options(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
+def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
     """Refuse options that targets of a scheme do not take; raises ``TargetError``."""
     for name in options:
         if name not in OPTIONS[scheme]:
@@ -244,7 +247,7 @@ def check_options(scheme: str, options: Options, mapping: Mapping[str, str]) -> 
         raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
 
 
-def seconds_of(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
+def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
     """Read the time limit of a call; the oracle, which does not hang, gets more: it attends wide windows slowly."""
     text = options.get(name, usual)
     try:
@@ -307,17 +310,24 @@ def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
 
 def _process(command: str, options: Options) -> Subject:
     """Start a testee."""
-    from kvlaw.conformance.testee.launch import HELLO_SECONDS, Launch
     from kvlaw.conformance.testee.subject import ProcessSubject
 
-    hello = seconds_of(options, str(HELLO_SECONDS), "hello", "the hello")
-    subject = ProcessSubject(Launch.of(command, hello, options.get("log")), seconds_of(options))
+    subject = ProcessSubject(*launch_of(command, options))
     try:
         check_declared(subject, subject.name)
     except TargetError:
         subject.close()
         raise
     return subject
+
+
+def launch_of(command: str, options: Options, mapping: Mapping[str, str] = NOTHING) -> "tuple[Launch, float]":
+    """Say how a testee is started, and how long its calls may take; raises ``TargetError``."""
+    from kvlaw.conformance.testee.launch import HELLO_SECONDS, Launch
+
+    _check("cmd", options, mapping)
+    hello = _seconds(options, str(HELLO_SECONDS), "hello", "the hello")
+    return Launch.of(command, hello, options.get("log")), _seconds(options)
 
 
 @contextmanager

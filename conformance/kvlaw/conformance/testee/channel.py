@@ -151,12 +151,17 @@ class Channel:
         self._note("!", f"{self.lost}{'' if ended else '; ended'}\n".encode(errors="replace"))
         return LostError(self.lost)
 
+    @property
+    def behind(self) -> str:
+        """What came together with the last answer, behind it."""
+        return quoted(self._rest) if self._rest else ""
+
     def unasked(self, seconds: float = 0.0) -> str:
         """Say what it wrote without being asked, within so many seconds; nothing, if it wrote nothing."""
         if not self._rest and not self._over and self._reading.poll(seconds * 1000):
             with contextlib.suppress(BlockingIOError):
                 self._rest += os.read(self._out, _PIECE)
-        return quoted(bytes(self._rest)) if self._rest else ""
+        return self.behind
 
     def _exchange(self, line: bytes, until: float, seconds: float) -> bytes:
         if stray := self.unasked():
@@ -180,8 +185,9 @@ class Channel:
         """Read what has come; give the line if it is whole."""
         left = until - time.monotonic()
         if left <= 0:
-            begun = f", only the beginning of one: {quoted(bytes(self._rest[:80]))}" if self._rest else ""
-            raise LostError(f"no answer within {seconds:.2g} s{begun}")
+            begun = f", only the beginning of one: {quoted(self._rest)}" if self._rest else ""
+            deaf = "; it has closed its stdin" if self._is_deaf() else ""
+            raise LostError(f"no answer within {seconds:.2g} s{begun}{deaf}")
         ready = poll.poll(min(left, _SLICE) * 1000 + 1)
         if not any(fd == self._out for fd, _ in ready):
             if self.exit_code is not None and not ready:
@@ -194,6 +200,12 @@ class Channel:
         if not piece:
             raise LostError(self._ended("closed its stdout"))
         return self._taken(piece)
+
+    def _is_deaf(self) -> bool:
+        """Say whether nobody reads any more what it is told."""
+        poll = select.poll()
+        poll.register(self._in, 0)
+        return bool(poll.poll(0))
 
     def _taken(self, piece: bytes) -> bytes | None:
         end = piece.find(b"\n")
@@ -211,7 +223,7 @@ class Channel:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(0.5)
         code = self.exit_code
-        begun = f" in the middle of a line: {quoted(bytes(self._rest[:80]))}" if self._rest else ""
+        begun = f" in the middle of a line: {quoted(self._rest)}" if self._rest else ""
         if code is None:
             return f"the testee {closed}{begun}"
         return f"the testee {died(code)}{begun}"

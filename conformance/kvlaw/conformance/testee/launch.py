@@ -44,9 +44,7 @@ class Launch:
         """Say hello and hear what the testee is; raise ``TargetError`` if it cannot be talked to."""
         line = wire.write_line({"id": 0, **wire.hello(SPEC, harness())})
         try:
-            answer = wire.read_line(channel.ask(line, self.seconds))
-            check_id(answer, 0)
-            return wire.read_hello(answer)
+            return wire.read_hello(read_answer(channel.ask(line, self.seconds), 0))
         except LostError as error:
             raise TargetError(f"{self.name} {self._silent(str(error))}") from None
         except wire.WireError as error:
@@ -99,11 +97,16 @@ def harness() -> str:
         return "kvlaw"
 
 
-def check_id(answer: wire.Json, asked: int) -> None:
-    """Check that an answer is to the message that was sent; raise ``WireError``."""
+def read_answer(line: bytes, asked: int) -> wire.Json:
+    """Read a line that must answer the message that was sent; raise ``WireError``."""
+    try:
+        answer = wire.read_line(line)
+    except wire.WireError as error:
+        raise wire.WireError(f"{quoted(line)}: {error}") from None
     number = wire.read_id(answer)
     if number != asked:
         raise wire.WireError(f"id: {number} came as the answer to message {asked}")
+    return answer
 
 
 def _check_log(path: Path) -> None:
@@ -114,4 +117,4 @@ def _check_log(path: Path) -> None:
         raise TargetError(f"log={path}: {error.strerror}") from None
 
 
-__all__ = ["HELLO_SECONDS", "SMOKE", "SPEC", "Launch", "check_id", "harness", "quoted"]
+__all__ = ["HELLO_SECONDS", "SMOKE", "SPEC", "Launch", "harness", "read_answer"]

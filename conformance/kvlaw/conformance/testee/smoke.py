@@ -7,24 +7,19 @@ bit for bit; and goes on after what it cannot do.
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from attrs import define, field, frozen
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from attrs import define, field
 
-from kvlaw.conformance.cli_options import Chosen, UnusableTargetError
 from kvlaw.conformance.stamps import spoil
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.conformance.testee.channel import Channel, LostError, died
-from kvlaw.conformance.testee.launch import HELLO_SECONDS, SPEC, Launch, check_id, harness
+from kvlaw.conformance.testee.launch import SPEC, Launch, harness, read_answer
 from kvlaw.conformance.testee.reaper import Reaper
+from kvlaw.conformance.testee.smoke_steps import SkippedError, Tried, WrongError, odd_bits, remedy, same_bits
 from kvlaw.spec import wire
 from kvlaw.spec.calls import AppendDecode, AppendWindow, Call, LookAt
-from kvlaw.spec.config import ITEM_SIZE, WINDOWED, Config, DType, Kind
+from kvlaw.spec.config import WINDOWED, Config, DType, Kind
 from kvlaw.spec.contract import CAPABILITIES
-from kvlaw.spec.observations import Bits, Observation, Payload
+from kvlaw.spec.observations import Observation, Payload
 
 QUIET = 0.1
 """Seconds in which a testee must write nothing unasked."""
@@ -32,29 +27,6 @@ LEAVING = 2.0
 """Seconds within which a testee must leave after the end was said."""
 WIDE = 700
 """Positions whose tensors make a line that no small buffer holds."""
-
-
-@frozen
-class Tried:
-    """One step: what was tried, whether it went well, what came, and what to do where it did not."""
-
-    what: str
-    word: str
-    came: str = ""
-    remedy: str = ""
-
-
-class WrongError(Exception):
-    """A step that went wrong: what came, and what to do."""
-
-    def __init__(self, came: str, remedy: str) -> None:
-        """Say both."""
-        super().__init__(came)
-        self.remedy = remedy
-
-
-class SkippedError(Exception):
-    """A step that cannot be tried; the text says why."""
 
 
 @define
@@ -102,7 +74,7 @@ class Smoke:
     @property
     def kind(self) -> Kind:
         """The kind that is tried where any will do: a cache of one sequence, if it has one."""
-        serial = [kind for kind in self.hello.kinds if kind in ("full", "ring")]
+        serial: list[Kind] = [kind for kind in self.hello.kinds if kind in ("full", "ring")]
         return serial[0] if serial else self.hello.kinds[0]
 
     def _try(self, what: str, act: Callable[[], str]) -> bool:
@@ -119,7 +91,7 @@ class Smoke:
             self.steps.append(Tried(what, "wrong", str(error), "see the field in the page on the protocol"))
             return False
         except (LostError, TargetError) as error:
-            self.steps.append(Tried(what, "wrong", str(error), _remedy(str(error))))
+            self.steps.append(Tried(what, "wrong", str(error), remedy(str(error))))
             return False
         return True
 
@@ -143,8 +115,7 @@ class Smoke:
         self.number = self.number + 1 if number is None else number
         line = self.channel.ask(wire.write_line({"id": self.number, **message}), self.seconds)
         try:
-            answer = wire.read_line(line)
-            check_id(answer, self.number)
+            answer = read_answer(line, self.number)
         except wire.WireError as error:
             raise self.channel.give_up(f"no answer of the protocol: {error}") from None
         if stray := self.channel.unasked(QUIET / 10):
@@ -158,17 +129,15 @@ class Smoke:
         asking = "attend" in self.hello.capabilities
         return self._ask(wire.asking(call, payload, look, hints=False, queries=asking))
 
-    def _opened(self, kind: Kind | None = None, dtype: DType | None = None, **fields: Any) -> Config:
+    def _opened(self, kind: Kind | None = None, dtype: DType | None = None) -> Config:
         kind = kind or self.kind
         window = {"window": 2 * WIDE} if kind in WINDOWED else {}
         self.dtype = dtype or self.hello.dtypes[0]
         policies = self.hello.policies
-        coded = (
-            {}
-            if "dense" in policies
-            else {"bits": self.hello.code_bits[0], "start": None if "affine" in policies else 4}
-        )
-        config = Config(kind, dtype=self.dtype, **{**window, **coded, **fields})
+        start = {} if "affine" in policies else {"start": 4}
+        coded: dict[str, Any] = {} if "dense" in policies else {"bits": self.hello.code_bits[0], **start}
+        given: dict[str, Any] = {**window, **coded}
+        config = Config(kind, dtype=self.dtype, **given)
         opened = self._ask(wire.opening(config))
         if not opened.ok:
             raise WrongError(
@@ -185,15 +154,13 @@ class Smoke:
             answer = self.channel.ask(line, self.launch.seconds)
         except LostError as error:
             raise self._mute(str(error)) from None
-        body = wire.read_line(answer)
-        check_id(body, 0)
-        self.told = wire.read_hello(body)
+        self.told = wire.read_hello(read_answer(answer, 0))
         return f"{self.told.name or 'a testee'}: protocol {self.told.protocol}, {', '.join(self.told.kinds)}"
 
     def _mute(self, told: str) -> WrongError:
-        """Find out why no hello comes: a second process is asked and its stdin closed, so that it flushes at its end."""
+        """Find out why no hello comes: a second process is asked, and its stdin closed, so that it flushes at last."""
         if not told.startswith("no answer within"):
-            return WrongError(told, _remedy(told))
+            return WrongError(told, remedy(told))
         other = self.launch.process(self.reaper)
         other.say(wire.write_line({"id": 0, **wire.hello(SPEC, harness())}))
         other.close_stdin()
@@ -215,10 +182,7 @@ class Smoke:
         for name in ("kinds", "dtypes", "policies", "code_bits"):
             if not getattr(self.hello, name):
                 raise WrongError(f"{name} is empty", f"name one of {name} at least, or leave it out")
-        lacking = sorted(set(CAPABILITIES) - set(self.hello.capabilities))
-        return (
-            f"{len(self.hello.capabilities)} capabilities; not {', '.join(lacking[:6])}{', ...' * (len(lacking) > 6)}"
-        )
+        return f"{len(self.hello.capabilities)} of {len(CAPABILITIES)} capabilities"
 
     def _kind(self, kind: Kind) -> None:
         self._try(f"open {kind}", lambda: self._open_one(kind))
@@ -250,7 +214,7 @@ class Smoke:
         if seen.read is None or seen.read.keys is None or seen.read.values is None:
             return "not observed: it shows no fetched keys and values"
         for side, sent, got in (("keys", given.keys, seen.read.keys), ("values", given.values, seen.read.values)):
-            _same(side, sent, got)
+            same_bits(side, sent, got)
         return "3 positions came back bit for bit"
 
     def _wide(self, kind: Kind) -> str:
@@ -349,92 +313,4 @@ class Smoke:
         return f"it left {when}"
 
 
-def odd_bits(config: Config, length: int) -> Payload:
-    """Make tensors of all kinds of bits: NaNs, infinities, both zeros, denormals, all ones, and counted ones."""
-    size = 8 * ITEM_SIZE[config.dtype]
-    kind = np.uint32 if size == 32 else np.uint16
-    top = 1 << (size - 1)
-    odd = [
-        0,
-        top,
-        1,
-        top + 1,
-        (1 << size) - 1,
-        top - 1,
-        0x7F80 << (size - 16),
-        0x7C00 << (size - 16),
-        0x7FC1 << (size - 16),
-    ]
-
-    def tensor(heads: int, dim: int, first: int) -> npt.NDArray[Any]:
-        shape = (config.batch, heads, length, dim)
-        bits = (np.arange(int(np.prod(shape)), dtype=np.uint64) * 40503 + first) % (1 << size)
-        bits[: len(odd)] = odd
-        return bits.astype(kind).reshape(shape)
-
-    keys, values = tensor(config.kv_heads, config.head_dim, 1), tensor(config.kv_heads, config.value_dim, 2)
-    queries = np.zeros((config.batch, config.heads, length, config.head_dim), kind)
-    return Payload(tuple(range(1, length + 1)), keys, values, queries, config.dtype)
-
-
-def _same(side: str, sent: Bits, got: Bits) -> None:
-    """Compare a fetch with what was appended to an empty cache."""
-    if got.shape != sent.shape:
-        raise WrongError(
-            f"{side} of shape {list(sent.shape)} came back as {list(got.shape)}", "axes are [batch, heads, length, dim]"
-        )
-    wrong = np.argwhere(got != sent)
-    if len(wrong):
-        at = tuple(int(i) for i in wrong[0])
-        told = f"{side}{list(at)}: sent {int(sent[at]):#x}, came back {int(got[at]):#x} ({len(wrong)} differ)"
-        raise WrongError(told, "move tensors as bytes, little endian, the last axis first; never through numbers")
-
-
-def _remedy(told: str) -> str:
-    """Say what to do about a testee that was lost."""
-    for sign, remedy in (
-        ("no answer within", "answer every message, and flush stdout after every line"),
-        ("was ended by signal", "it crashed: run it by hand with the same lines (--set log=FILE writes them down)"),
-        ("exited with code", "a testee answers error where it cannot go on, and stays"),
-        ("without being asked", "write to stderr what is no answer"),
-        ("two answers", "answer each message once"),
-        ("no valid JSON", "write one JSON object a line to stdout, and all else to stderr"),
-        ("id:", "give each answer the id of its message"),
-    ):
-        if sign in told:
-            return remedy
-    return "see the page on the protocol"
-
-
-def show(console: Console, target: str, chosen: Chosen) -> int:
-    """Try a testee, print the table, and give the exit code."""
-    from kvlaw.conformance.subjects.targets import SECONDS, check_options, seconds_of
-
-    options = {name: str(value) for name, value in chosen.settings.items()}
-    try:
-        check_options("cmd", options, chosen.mapping)
-        hello = seconds_of(options, str(HELLO_SECONDS), "hello", "the hello")
-        launch = Launch.of(target.removeprefix("cmd:"), hello, options.get("log"))
-        steps = Smoke(launch, seconds_of(options, SECONDS)).run()
-    except TargetError as error:
-        raise UnusableTargetError(str(error)) from None
-    console.print(_table(steps))
-    wrong = [step for step in steps if step.word == "wrong"]
-    if not wrong:
-        console.print(f"{target} speaks the testee protocol; now: kvlaw check '{target}'", style="green", markup=False)
-        return 0
-    console.print(f"{target}: {len(wrong)} of {len(steps)} steps went wrong", style="red", markup=False)
-    return 1
-
-
-def _table(steps: list[Tried]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in ("tried", "", "came", "what to do"):
-        table.add_column(head, overflow="fold")
-    styles = {"ok": "green", "wrong": "bold red", "not tried": "yellow"}
-    for step in steps:
-        table.add_row(step.what, Text(step.word, styles[step.word]), Text(step.came), Text(step.remedy))
-    return table
-
-
-__all__ = ["Smoke", "Tried", "odd_bits", "show"]
+__all__ = ["Smoke"]

@@ -17,7 +17,7 @@ from kvlaw.conformance.interface import UnsupportedError
 from kvlaw.conformance.session import StoppedError
 from kvlaw.conformance.subjects.errors import TargetError
 from kvlaw.conformance.testee.channel import Channel, LostError
-from kvlaw.conformance.testee.launch import Launch, check_id
+from kvlaw.conformance.testee.launch import Launch, read_answer
 from kvlaw.conformance.testee.reaper import Reaper
 from kvlaw.conformance.views import by_the_fetch
 from kvlaw.spec import wire
@@ -205,16 +205,17 @@ class ProcessSubject:
         try:
             line = channel.ask(wire.write_line({"id": self._number, **message}), limit)
             self.patience.note(time.monotonic() - started)
-            return self._read(line, keep=keep)
+            return self._read(line, channel.behind, keep=keep)
         except wire.WireError as error:
             return Observation("error", message=str(channel.give_up(f"no answer of the protocol: {error}")))
         except LostError as error:
             self.patience.note(0.0, hung=str(error).startswith("no answer within"))
             return Observation("error", message=str(error))
 
-    def _read(self, line: bytes, *, keep: bool) -> Observation:
-        answer = wire.read_line(line)
-        check_id(answer, self._number)
+    def _read(self, line: bytes, behind: str, *, keep: bool) -> Observation:
+        answer = read_answer(line, self._number)
+        if behind:
+            raise wire.WireError(f"behind its answer the testee wrote {behind}")
         answer = answer if keep else {name: answer[name] for name in _OUTLINE if name in answer}
         observation = wire.read_answer(answer, self.config.dtype)
         return evolve(observation, message=printable(observation.message)[:300])
