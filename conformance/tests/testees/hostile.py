@@ -1,5 +1,5 @@
-# ruff: noqa: C901, PLW0108, PLW0603, PTH110, PTH123, T201
-# type: ignore # a process of its own, of which nothing is imported
+# ruff: noqa: PLW0108, PLW0603, PTH110, PTH123, T201
+# pyright: basic, reportUnusedExpression=false
 """A small testee, right in all but one thing: ``hostile.py MODE`` misbehaves at a window of three positions.
 
 Modes that begin with ``start-`` misbehave before the hello is answered. It needs nothing but the standard library.
@@ -20,7 +20,8 @@ world = {}
 
 def say(answer):
     sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+    if MODE != "start-unflushed":
+        sys.stdout.flush()
 
 
 def raw(data):
@@ -287,9 +288,6 @@ def start():
         if os.path.exists(path):
             sys.exit("started before")
         open(path, "w").close()
-    if MODE == "start-unflushed":
-        global say
-        say = lambda answer: sys.stdout.write(json.dumps(answer) + "\n")  # noqa: E731
 
 
 def main():

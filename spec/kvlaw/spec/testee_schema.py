@@ -19,7 +19,7 @@ from kvlaw.spec.wire import MOST_ID, PROTOCOLS, VERBS, Hello, KernelSet
 from kvlaw.spec.wire_views import view_schemas
 
 
-def testee_schema() -> Json:
+def protocol_schema() -> Json:
     """Describe the lines of the protocol as a JSON Schema."""
     number = {"type": "integer", "minimum": 0, "maximum": MOST_ID}
     trace: Json = trace_schema()["$defs"]
@@ -109,4 +109,4 @@ def _open(schema: Any) -> Any:
 
 
 if __name__ == "__main__":
-    print(json.dumps(testee_schema(), indent=2))  # noqa: T201  # its output is the file
+    print(json.dumps(protocol_schema(), indent=2))  # noqa: T201  # its output is the file

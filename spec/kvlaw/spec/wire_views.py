@@ -256,15 +256,17 @@ def _read_answers(data: object, place: Place) -> tuple[Observation, ...]:
 
 _TENSOR = Part(_write_tensor, _read_tensor, {"anyOf": [{"$ref": "#/$defs/tensor"}, {"$ref": "#/$defs/codes"}]})
 _INTEGER = {"type": "integer"}
+_FORM: Any = Form
+_UNBOUNDED: Any = Unbounded
 _ROUND: Any = RoundWord
 _PARTS_OF: dict[Any, Part] = {
     Outcome: _word(Outcome),
-    Form: _word(Form),
+    _FORM: _word(Form),
     _ROUND | None: _word(RoundWord),
     str: Part(_as_it_is, _text, {"type": "string"}),
     str | None: Part(_as_it_is, _text, {"type": "string"}),
     int | None: Part(lambda value, _: int(value), _integer, _INTEGER),
-    int | Unbounded | None: Part(
+    int | _UNBOUNDED | None: Part(
         lambda value, _: value if isinstance(value, str) else int(value),
         _unbounded,
         {"anyOf": [_INTEGER, {"const": "unbounded"}]},

@@ -52,7 +52,7 @@ _HANDING = (Append, FetchDense, MakeMask, TakeState, Save)
 """Calls whose ``as_`` names no cache, list or group: a read, arrays, a file."""
 
 
-class TesteeLostError(StoppedError):
+class LostForGoodError(StoppedError):
     """The testee cannot be started any more: a check cannot go on."""
 
 
@@ -296,7 +296,7 @@ class ProcessSubject:
         """Start the testee if it is not running; give the outcome if that fails.
 
         Raises:
-            TesteeLostError: the first time that it has failed to start too often.
+            LostForGoodError: the first time that it has failed to start too often.
         """
         if self.channel is not None and not self.channel.lost:
             return None
@@ -307,7 +307,7 @@ class ProcessSubject:
         except TargetError as error:
             self._failed += 1
             if self._failed >= MOST_STARTS:
-                raise TesteeLostError(f"{MOST_STARTS} times one after the other {error}") from None
+                raise LostForGoodError(f"{MOST_STARTS} times one after the other {error}") from None
             return Observation("error", message=str(error))
         self._failed = 0
         if told != self.told:
@@ -323,4 +323,4 @@ def _unread(observation: Observation) -> Observation:
 
 _OUTLINE = ("id", "outcome", "message", "answer")
 
-__all__ = ["ProcessSubject", "TesteeLostError"]
+__all__ = ["LostForGoodError", "ProcessSubject"]
