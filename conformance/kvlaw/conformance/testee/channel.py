@@ -60,17 +60,12 @@ class Tail:
                 left = left[:_WIDEST]
         if left.strip():
             self.lines.append(left.decode("utf-8", "replace"))
+        self.stream.close()
 
     def told(self, seconds: float = 0.0) -> str:
         """Give the last lines on one line, after the stream's end or so many seconds."""
         self._thread.join(seconds)
         return " | ".join(printable(line) for line in tuple(self.lines)[-4:])
-
-    def close(self) -> None:
-        """Stop reading."""
-        self._thread.join(_KIND)
-        if not self._thread.is_alive():
-            self.stream.close()
 
 
 @define(eq=False)
@@ -238,9 +233,10 @@ class Channel:
 
     def say(self, line: bytes) -> None:
         """Send a line to which no answer is awaited, as far as the pipe takes it."""
-        self._note(">", line)
-        with contextlib.suppress(OSError):
-            os.write(self._in, line)
+        if not self._over:
+            self._note(">", line)
+            with contextlib.suppress(OSError):
+                os.write(self._in, line)
 
     def close_stdin(self) -> None:
         """Close its stdin: it is asked nothing more."""
@@ -267,7 +263,7 @@ class Channel:
         self.reaper.watch(0)
         if self._popen.stdout is not None:
             self._popen.stdout.close()
-        self._tail.close()
+        self._tail.told(_KIND)  # its thread closes the pipe
 
 
 def died(code: int) -> str:

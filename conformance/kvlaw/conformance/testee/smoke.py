@@ -35,6 +35,7 @@ class Smoke:
 
     launch: Launch
     seconds: float
+    leaving: float = LEAVING
     reaper: Reaper = field(factory=Reaper)
     steps: list[Tried] = field(factory=list[Tried])
     told: wire.Hello | None = None
@@ -119,7 +120,7 @@ class Smoke:
         except wire.WireError as error:
             raise self.channel.give_up(f"no answer of the protocol: {error}") from None
         if stray := self.channel.unasked(QUIET / 10):
-            raise LostError(f"two answers to one message: behind the first came {stray}")
+            raise self.channel.give_up(f"two answers to one message: behind the first came {stray}")
         return answer
 
     def _ask(self, message: wire.Json) -> Observation:
@@ -164,7 +165,7 @@ class Smoke:
         other = self.launch.process(self.reaper)
         other.say(wire.write_line({"id": 0, **wire.hello(SPEC, harness())}))
         other.close_stdin()
-        late = other.unasked(LEAVING)
+        late = other.unasked(self.leaving)
         other.end(0.1)
         if late:
             return WrongError(f"{told}; it came when stdin was closed: {late}", "flush stdout after every line")
@@ -298,15 +299,16 @@ class Smoke:
         return self._left("after bye and the end of stdin")
 
     def _closed(self) -> str:
-        self._channel = self.launch.process(self.reaper)
+        if self.channel.lost:
+            self._channel = self.launch.process(self.reaper)
         self.channel.close_stdin()
         return self._left("after the end of stdin alone")
 
     def _left(self, when: str) -> str:
-        code = self.channel.wait(LEAVING)
+        code = self.channel.wait(self.leaving)
         self.channel.end(0.1)
         if code is None:
-            raise WrongError(f"it still ran {LEAVING:.0f} s {when}", "leave when stdin has ended")
+            raise WrongError(f"it still ran {self.leaving:.2g} s {when}", "leave when stdin has ended")
         if code != 0:
             told = self.channel.stderr
             raise WrongError(f"it {died(code)} {when}{f': {told}' if told else ''}", "leave with exit code 0")
