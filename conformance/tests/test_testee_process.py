@@ -17,11 +17,12 @@ import pytest
 from kvlaw.conformance.check import Plan, check
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.opening import open_any
+from kvlaw.conformance.session import TargetGoneError
 from kvlaw.conformance.store import Stored
 from kvlaw.conformance.subjects.targets import TargetError, known_targets, open_target
 from kvlaw.conformance.testee import channel as channels
 from kvlaw.conformance.testee.launch import Launch
-from kvlaw.conformance.testee.subject import LostForGoodError, ProcessSubject
+from kvlaw.conformance.testee.subject import ProcessSubject
 from kvlaw.spec.calls import Attend, Trim
 from kvlaw.spec.clauses import load_clauses
 from kvlaw.spec.config import Config
@@ -242,7 +243,7 @@ def test_one_that_cannot_be_started_again_stops_a_check(tmp_path: Path) -> None:
     assert walk(subject, "full ; window 3")[1].record.outcome == "error"
     for _ in range(2):
         assert "started before" in walk(subject, "full ; decode")[0].message
-    with pytest.raises(LostForGoodError, match=r"3 times one after the other .* started before"):
+    with pytest.raises(TargetGoneError, match=r"3 times one after the other .* started before"):
         walk(subject, "full ; decode")
     assert "cannot be started any more" in walk(subject, "full ; decode")[0].message
     subject.close()
@@ -363,7 +364,7 @@ def is_gone(pid: int, seconds: float = 8.0) -> bool:
 )
 def test_no_orphan_is_left_however_the_run_ends(number: signal.Signals | None, mode: str, doing: str) -> None:
     command = [sys.executable, "-c", HARNESS, f"cmd:{PYTHON} {mode}", doing]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run, pid = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), 0
     try:
         assert run.stdout is not None
         pid = int(run.stdout.readline())
@@ -376,7 +377,7 @@ def test_no_orphan_is_left_however_the_run_ends(number: signal.Signals | None, m
     finally:
         run.kill()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+            os.killpg(pid or run.pid, signal.SIGKILL)
 
 
 def test_a_grandchild_goes_with_its_testee(tmp_path: Path) -> None:

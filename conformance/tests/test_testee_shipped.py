@@ -4,6 +4,7 @@ They need ``node`` and ``g++``; without one its tests are skipped, and say so.
 """
 
 import hashlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -93,6 +94,14 @@ def test_a_mistake_in_cpp_is_found(cpp: str, fault: str, clause: str) -> None:
     verdict, clauses = broken(f"{cpp} --fault={fault}", "core")
     assert verdict == "violations"
     assert clause in clauses
+
+
+def test_their_page_names_their_mistakes() -> None:
+    told = re.findall(
+        r"`--fault=([a-z-]+)`: .* \| ([a-z, ]+) \| ([A-Z]+-[0-9]+) \|", (TESTEES / "README.md").read_text()
+    )
+    for language, faults in (("node", NODE_FAULTS), ("cpp", CPP_FAULTS)):
+        assert {fault: clause for fault, where, clause in told if language in where} == faults
 
 
 def test_they_stay_small() -> None:

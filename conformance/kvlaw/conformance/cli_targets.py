@@ -73,7 +73,13 @@ def check(**arguments: Any) -> None:
       builtin:oracle                                               the NumPy reference
       builtin:mlx_impl, builtin:mlx_lm                             all of them, one after the other
       py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
+      cmd:./testee --flag   a process in any language that speaks the testee protocol (kvlaw testee smoke tries it)
       fault:NAME            a planted fault (kvlaw faults lists them)
+
+    \b
+    Options of a cmd: target, by --set
+      seconds=10   the time limit of one call      hello=20   that of the start
+      log=FILE     write down every line that is sent and received
 
     \b
     Options of a py: target, by --set
@@ -239,7 +245,7 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
 def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
     """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
     from kvlaw.conformance.check import replay as walk
-    from kvlaw.conformance.session import StoppedError
+    from kvlaw.conformance.session import StoppedError, TargetGoneError
     from kvlaw.reference.oracle import UnknownObjectError
 
     if problem := trace_too_large(trace):
@@ -250,6 +256,8 @@ def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[St
             return walk(opened.subject, profile, trace, lambda n: status.update(f"walking: call {n} of {calls}"))
     except UnknownObjectError as error:
         raise click.UsageError(str(error)) from None
+    except TargetGoneError as error:
+        raise UnusableTargetError(str(error)) from None
     except StoppedError:
         raise click.UsageError(
             "the trace is too large for this machine's memory: make shorter calls, or smaller batch, heads and D"

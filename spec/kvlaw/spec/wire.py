@@ -37,6 +37,7 @@ MOST_ID = (1 << 53) - 1
 Verb = Literal["hello", "open", "call", "bye"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 KernelSet = Literal["tiled", "tiled_causal", "unfused"]
+_OUTLINE = ("outcome", "message", "answer")
 _SIDES = ("keys", "values", "queries")
 _STEP = ("inputs", "queries", "keys", "values", "decay", "beta")
 
@@ -224,9 +225,9 @@ def greeting(number: int, told: Hello) -> Json:
     return {"id": number, "outcome": "ok", "hello": spelled(told)}
 
 
-def read_answer(body: Mapping[str, object], dtype: str) -> Observation:
-    """Read the answer to an ``open`` or a call."""
-    return read_observation(body, dtype)
+def read_answer(body: Mapping[str, object], dtype: str, *, shown: bool = True) -> Observation:
+    """Read the answer to an ``open`` or a call; of one that was asked to show nothing, only what it answers."""
+    return read_observation(body if shown else {name: body[name] for name in _OUTLINE if name in body}, dtype)
 
 
 def read_hello(body: Mapping[str, object]) -> Hello:

@@ -124,7 +124,7 @@ class Smoke:
         return answer
 
     def _ask(self, message: wire.Json) -> Observation:
-        return wire.read_answer(self._send(message), self.dtype)
+        return wire.read_answer(self._send(message), self.dtype, shown=message.get("look") is not False)
 
     def _call(self, call: Call, payload: Payload | None = None, look: bool = True) -> Observation:
         asking = "attend" in self.hello.capabilities

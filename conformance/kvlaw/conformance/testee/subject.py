@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from kvlaw.conformance.demands import Demands
 from kvlaw.conformance.guard import Patience, printable
 from kvlaw.conformance.interface import UnsupportedError
-from kvlaw.conformance.session import StoppedError
+from kvlaw.conformance.session import TargetGoneError
 from kvlaw.conformance.subjects.errors import TargetError
 from kvlaw.conformance.testee.channel import Channel, LostError
 from kvlaw.conformance.testee.launch import Launch, read_answer
@@ -50,10 +50,6 @@ _GRACE = 1.0
 _MAKING = (OpenList, Merge, MakeCache, Reuse)
 _HANDING = (Append, FetchDense, MakeMask, TakeState, Save)
 """Calls whose ``as_`` names no cache, list or group: a read, arrays, a file."""
-
-
-class LostForGoodError(StoppedError):
-    """The testee cannot be started any more: a check cannot go on."""
 
 
 @define(eq=False)
@@ -216,8 +212,7 @@ class ProcessSubject:
         answer = read_answer(line, self._number)
         if behind:
             raise wire.WireError(f"behind its answer the testee wrote {behind}")
-        answer = answer if keep else {name: answer[name] for name in _OUTLINE if name in answer}
-        observation = wire.read_answer(answer, self.config.dtype)
+        observation = wire.read_answer(answer, self.config.dtype, shown=keep)
         return evolve(observation, message=printable(observation.message)[:300])
 
     def _check(self, call: Call) -> None:
@@ -296,7 +291,7 @@ class ProcessSubject:
         """Start the testee if it is not running; give the outcome if that fails.
 
         Raises:
-            LostForGoodError: the first time that it has failed to start too often.
+            TargetGoneError: the first time that it has failed to start too often.
         """
         if self.channel is not None and not self.channel.lost:
             return None
@@ -307,7 +302,7 @@ class ProcessSubject:
         except TargetError as error:
             self._failed += 1
             if self._failed >= MOST_STARTS:
-                raise LostForGoodError(f"{MOST_STARTS} times one after the other {error}") from None
+                raise TargetGoneError(f"{MOST_STARTS} times one after the other {error}") from None
             return Observation("error", message=str(error))
         self._failed = 0
         if told != self.told:
@@ -321,6 +316,4 @@ def _unread(observation: Observation) -> Observation:
     return evolve(observation, read=None, layers=layers, rows=rows)
 
 
-_OUTLINE = ("id", "outcome", "message", "answer")
-
-__all__ = ["LostForGoodError", "ProcessSubject"]
+__all__ = ["ProcessSubject", "TargetGoneError"]
