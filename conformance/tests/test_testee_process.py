@@ -290,6 +290,13 @@ def test_a_fetch_without_masks_is_judged_and_a_refused_call_is_looked_at(start: 
     assert after.offset == 4
 
 
+@pytest.mark.parametrize(("word", "seen"), [("phases", True), ("mask", False), ("attend", False)])
+def test_who_has_masks_shows_them_or_they_are_not_observed(start: Make, word: str, seen: bool) -> None:
+    read = walk(start(f"start-says-{word}"), "full ; window 2")[1].record.read
+    assert read is not None
+    assert read.visible == ((((1,), (1, 2)),) if seen else None)
+
+
 def test_what_json_cannot_tell_apart_is_not_asked(start: Make) -> None:
     subject = start("good")
     subject.open(Config("full"))

@@ -103,7 +103,8 @@ def test_an_array_without_a_form_is_refused() -> None:
 
 BITS = np.arange(24, dtype=np.uint16).reshape(1, 2, 3, 4)
 WIDE = np.arange(24, dtype=np.uint32).reshape(1, 2, 3, 4)
-MASK = MaskView("array", np.array([[True, False], [True, True]]))
+SEEN = np.array([[True, False], [True, True]])
+MASK = MaskView("array", SEEN)
 SHOWN = Observation(
     "refused",
     message="no",
@@ -114,7 +115,7 @@ SHOWN = Observation(
         3, 2, 10, 4, 8, "ring(window=4)", "dense", (True, False), 1, BITS, BITS, "dense", 0, "unbounded", 2, "open",
         BITS, WIDE,
     ),
-    arrays={"mask": np.zeros((1, 2), np.bool_), "positions": np.array([3, -1], np.int32), "half": np.array(2.5, np.float32)},
+    arrays={"mask": SEEN, "positions": np.array([3, -1], np.int32), "half": np.array(2.5, np.float32)},
     layers=(Observation(state=StateView(max_append=7)), Observation()),
     rows=(Observation(mask=MaskView("none")),),
 )  # fmt: skip

@@ -46,11 +46,7 @@ class Views:
         values = self.columns("the fetched values", parts[1]) if parts else None
         form: Form = "affine" if parts and self.is_codes(parts[0]) else "dense"
         answer = None if output is None else self.tensor("the output", output)
-        seen = (
-            by_the_fetch(self.adapter.capabilities, self.adapter.config, keys, payload)
-            if isinstance(mask, Unshown)
-            else self.mask(mask)
-        )
+        seen = self._by_the_fetch(keys, payload) if isinstance(mask, Unshown) else self.mask(mask)
         alone = self._alone(read, payload, keys, seen) if known and answer is not None else None
         return ReadView(keys, values, seen, answer, form, alone)
 
@@ -72,6 +68,11 @@ class Views:
                 return None
         show("the queries alone", self.adapter.settle, parts)
         return np.concatenate([self.tensor("a query alone", part) for part in parts], 2)
+
+    def _by_the_fetch(self, keys: Bits | None, payload: Payload) -> MaskView | None:
+        if _MASKING & self.adapter.capabilities:
+            return None
+        return by_the_fetch(self.adapter.config, keys, int(payload.queries.shape[2]))
 
     def _attended(self, read: Any, payload: Payload, parts: Sequence[Any], mask: Any) -> Any:
         """Attend; an attention that fails because the mask does not fit is shown by the mask itself (MASK-1)."""
@@ -221,11 +222,11 @@ class Views:
         )
 
 
-def by_the_fetch(capabilities: frozenset[str], config: Config, keys: Bits | None, payload: Payload) -> MaskView | None:
+def by_the_fetch(config: Config, keys: Bits | None, length: int) -> MaskView | None:
     """Mask the fetch of a cache without masks: a query sees what is not later, in a ring its newest W of that."""
-    if keys is None or keys.ndim != 4 or _MASKING & capabilities:  # [B, Hkv, S, D]
+    if keys is None or keys.ndim != 4:  # [B, Hkv, S, D]
         return None
-    length, width, window = int(payload.queries.shape[2]), int(keys.shape[2]), config.window
+    width, window = int(keys.shape[2]), config.window
     if length == 1:
         return MaskView("none")
     own: npt.NDArray[np.int64] = np.arange(width - length, width)[:, None]

@@ -281,6 +281,8 @@ def start():
         HELLO = {**HELLO, "kinds": ["ful"]}
     if MODE == "start-odd-word":
         HELLO = {**HELLO, "capabilities": ["trimm"]}
+    if MODE.startswith("start-says-"):
+        HELLO = {**HELLO, "capabilities": [*HELLO["capabilities"], MODE.removeprefix("start-says-")]}
     if MODE == "start-bare":
         HELLO = {"protocol": 1}
     if MODE == "start-once":  # the second start fails: the file that the first leaves is there

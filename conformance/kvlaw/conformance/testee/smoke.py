@@ -216,7 +216,8 @@ class Smoke:
             return "not observed: it shows no fetched keys and values"
         for side, sent, got in (("keys", given.keys, seen.read.keys), ("values", given.values, seen.read.values)):
             same_bits(side, sent, got)
-        return "3 positions came back bit for bit"
+        hidden = seen.read.mask is None and {"mask", "attend"} & set(self.hello.capabilities)
+        return "3 positions came back bit for bit" + "; not observed: read.mask, by which queries see" * bool(hidden)
 
     def _wide(self, kind: Kind) -> str:
         config = self._opened(kind)

@@ -268,14 +268,19 @@ class ProcessSubject:
             self._things[made] = self._things.get(call.on, "cache") if isinstance(call, Clone) else "cache"
 
     def _masked(self, observation: Observation, payload: Payload | None) -> Observation:
-        """Mask the fetch of a cache without masks."""
-        rows = tuple(self._masked(row, payload) for row in observation.rows)
-        observation = evolve(observation, rows=rows) if rows else observation
-        read = observation.read
-        if read is None or read.mask is not None or payload is None or payload.queries.ndim != 4:  # [B, H, L, D]
+        """Mask the fetch of a cache without masks: whoever attends it has to mask it as any such cache's.
+
+        Not where sinks are pinned, which no such mask fits; and a double of ours has done it where it is to be done.
+        """
+        own = {"mask", "attend"} & self.capabilities
+        if own or self.told.hints or self.config.sinks or payload is None or payload.queries.ndim != 4:  # [B, H, L, D]
             return observation
-        mask = by_the_fetch(self.capabilities, self.config, read.keys, payload)
-        return observation if mask is None else evolve(observation, read=evolve(read, mask=mask))
+        rows = tuple(self._masked(row, payload) for row in observation.rows)
+        layers = tuple(self._masked(layer, payload) for layer in observation.layers)
+        read = observation.read
+        if read is not None and read.mask is None:
+            read = evolve(read, mask=by_the_fetch(self.config, read.keys, int(payload.queries.shape[2])))
+        return evolve(observation, read=read, rows=rows, layers=layers)
 
     # Starting.
 
