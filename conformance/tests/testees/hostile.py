@@ -1,4 +1,4 @@
-# ruff: noqa: PLW0108, PLW0603, PTH110, PTH123, T201
+# ruff: noqa: PLW0108, PTH110, PTH123, T201
 # pyright: basic, reportUnusedExpression=false
 """A small testee, right in all but one thing: ``hostile.py MODE`` misbehaves at a window of three positions.
 
@@ -267,29 +267,33 @@ def misbehave(number, answer):
         {**ACTS, **FINE, **LATER}[MODE](number, answer)
 
 
+HELLOS = {
+    "start-old": {"protocol": 2},
+    "start-odd-kind": {"kinds": ["ful"]},
+    "start-odd-word": {"capabilities": ["trimm"]},
+    "start-says-phases": {"capabilities": ["phases"]},
+    "start-says-mask": {"capabilities": ["mask"]},
+    "start-says-attend": {"capabilities": ["attend"]},
+}
+"""What the hello says otherwise."""
+
+
 def start():
-    global HELLO
     if MODE == "start-exit":
         sys.exit("no such model")
     if MODE == "start-mute":
         hang()
     if MODE == "start-noise":
         print("loading ...", flush=True)
-    if MODE == "start-old":
-        HELLO = {**HELLO, "protocol": 2}
-    if MODE == "start-odd-kind":
-        HELLO = {**HELLO, "kinds": ["ful"]}
-    if MODE == "start-odd-word":
-        HELLO = {**HELLO, "capabilities": ["trimm"]}
-    if MODE.startswith("start-says-"):
-        HELLO = {**HELLO, "capabilities": [*HELLO["capabilities"], MODE.removeprefix("start-says-")]}
     if MODE == "start-bare":
-        HELLO = {"protocol": 1}
+        HELLO.clear()
+        HELLO["protocol"] = 1
     if MODE == "start-once":  # the second start fails: the file that the first leaves is there
         path = sys.argv[2]
         if os.path.exists(path):
             sys.exit("started before")
         open(path, "w").close()
+    HELLO.update(HELLOS.get(MODE, {}))
 
 
 def main():
