@@ -128,7 +128,13 @@ def check(**arguments: Any) -> None:
       builtin:oracle                                               the NumPy reference
       builtin:mlx_impl, builtin:mlx_lm                             all of them, one after the other
       py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
+      cmd:./testee --flag   a process in any language that speaks the testee protocol (kvlaw testee smoke tries it)
       fault:NAME            a planted fault (kvlaw faults lists them)
+
+    \b
+    Options of a cmd: target, by --set
+      seconds=10   the time limit of one call      hello=20   that of the start
+      log=FILE     write down every line that is sent and received
 
     \b
     Options of a py: target, by --set
@@ -321,12 +327,12 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
     own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
     steps = walk_or_end(opened, written.trace, profile or own)
     broken = unkept(written, steps)
-    show_steps(written.trace, steps, opened.name.split()[0])
+    show_steps(written.trace, steps, opened.target)
     for claim in broken:
         line = f"claim not kept: {claim.call} -> {claim.claimed}; seen: {claim.seen}"
         console.print(line, style="red", markup=False, soft_wrap=True)
     for claim in unobserved(written, steps):
-        line = f"claim not observed: {claim.call} -> {claim.claimed}; {opened.name.split()[0]} does not show it"
+        line = f"claim not observed: {claim.call} -> {claim.claimed}; {opened.target} does not show it"
         console.print(line, style="yellow", markup=False, soft_wrap=True)
     sys.exit(1 if broken or any(s.divergences for s in steps) else 0)
 
@@ -334,7 +340,7 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
 def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
     """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
     from kvlaw.conformance.check import replay as walk
-    from kvlaw.conformance.session import StoppedError
+    from kvlaw.conformance.session import StoppedError, TargetGoneError
     from kvlaw.reference.oracle import UnknownObjectError
 
     if problem := trace_too_large(trace):
@@ -345,6 +351,8 @@ def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[St
             return walk(opened.subject, profile, trace, lambda n: status.update(f"walking: call {n} of {calls}"))
     except UnknownObjectError as error:
         raise click.UsageError(str(error)) from None
+    except TargetGoneError as error:
+        raise UnusableTargetError(str(error)) from None
     except StoppedError:
         raise click.UsageError(
             "the trace is too large for this machine's memory: make shorter calls, or smaller batch, heads and D"

@@ -61,11 +61,15 @@ class Patience:
         limit, started = self.limit, time.monotonic()
         observation = guarded(limit, act)
         took = time.monotonic() - started
-        if took >= limit and observation.outcome == "error":
+        self.note(took, hung=took >= limit and observation.outcome == "error")
+        return observation
+
+    def note(self, took: float, *, hung: bool = False) -> None:
+        """Remember how long a call took, or that it hung."""
+        if hung:
             self.hung = True
         else:
             self.slowest = max(self.slowest, took)
-        return observation
 
 
 def guarded(seconds: float, act: Callable[[], Observation]) -> Observation:

@@ -40,6 +40,11 @@ class Opened:
     kinds: tuple[Kind, ...]
     fixed: dict[str, Any]
 
+    @property
+    def target(self) -> str:
+        """The target alone, without its options."""
+        return shlex.split(self.name)[0]
+
 
 def open_any(target: Any, settings: Mapping[str, Any] = NOTHING, mapping: Mapping[str, str] = NOTHING) -> Opened:
     """Open a target by name or as an object; raise ``SettingError`` or ``TargetError``."""
@@ -50,7 +55,8 @@ def open_any(target: Any, settings: Mapping[str, Any] = NOTHING, mapping: Mappin
     subject, kinds = _subject(target, named, options, mapping)
     fixed = _policed(named, subject, fixed)
     options = {**options, "kind": kind} if kind is not None and named.startswith("py:") else options
-    words = [named, *_words("--set", options), *_words("--map", mapping)]
+    word = shlex.quote(named) if named.startswith("cmd:") else named
+    words = [word, *_words("--set", options), *_words("--map", mapping)]
     return Opened(" ".join(words), subject, _fitting(named, kinds, kind, fixed), fixed)
 
 
@@ -89,6 +95,9 @@ def _subject(
 ) -> tuple[Subject, tuple[Kind, ...]]:
     from kvlaw.conformance.subjects.targets import open_object, open_target, target_kinds
 
+    if isinstance(target, str) and named.startswith("cmd:"):  # which kinds it serves, only the process can say
+        subject = open_target(named, options, mapping)
+        return subject, getattr(subject, "kinds", SERIAL_KINDS)
     if isinstance(target, str):
         return open_target(named, options, mapping), target_kinds(named, options, mapping)
     subject = open_object(target, named, options, mapping)

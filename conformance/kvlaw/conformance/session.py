@@ -25,6 +25,10 @@ class StoppedError(BaseException):
     """The check itself cannot go on; the text says why. Hypothesis takes it for no failure of a trace."""
 
 
+class TargetGoneError(StoppedError):
+    """The target cannot be run any more."""
+
+
 @contextmanager
 def within_means() -> Generator[None]:
     """Say so where the suite itself runs out of memory or stack; what a target runs out of is its own outcome."""

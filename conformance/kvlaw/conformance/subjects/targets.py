@@ -1,4 +1,4 @@
-"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``fault:NAME``.
+"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``fault:NAME``, ``cmd:COMMAND LINE``.
 
 ``open_target`` makes the subject, ``target_kinds`` says which kinds of cache it serves. Whatever is wrong with a
 target (an unknown name, a module that cannot be imported, a constructor that raises) is a ``TargetError`` that names
@@ -8,7 +8,7 @@ it and the way out.
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from attrs import frozen
@@ -22,6 +22,9 @@ from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
 
+if TYPE_CHECKING:
+    from kvlaw.conformance.testee.launch import Launch
+
 Options = Mapping[str, str]
 NOTHING: Mapping[str, str] = {}
 
@@ -29,6 +32,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "builtin": ("clone", "kernels", "seconds", "step"),
     "py": ("array", "clone", "kind", "seconds"),
     "fault": ("seconds",),
+    "cmd": ("hello", "log", "seconds"),
 }
 """The options that targets of each scheme take."""
 _FIELDS = tuple(a.name for a in attrs.fields(Config) if a.name != "kind")
@@ -163,6 +167,8 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     _check(scheme, options, mapping)
     if scheme == "fault":
         return _fault(name)
+    if scheme == "cmd":
+        return _process(name, options)
     made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
     return AdapterSubject(made, _seconds(options, "60" if text == "builtin:oracle" else SECONDS), text)
 
@@ -223,10 +229,12 @@ def _meant(text: str) -> str:
 
 
 def _listed() -> str:
-    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  fault:NAME"])
+    others = ("py:module:attribute", "cmd:COMMAND LINE", "fault:NAME")
+    return "\n".join(f"  {target}" for target in (*known_targets(), *others))
 
 
 def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
+    """Refuse options that targets of a scheme do not take; raises ``TargetError``."""
     for name in options:
         if name not in OPTIONS[scheme]:
             raise TargetError(
@@ -239,15 +247,15 @@ def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
         raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
 
 
-def _seconds(options: Options, usual: str = SECONDS) -> float:
+def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
     """Read the time limit of a call; the oracle, which does not hang, gets more: it attends wide windows slowly."""
-    text = options.get("seconds", usual)
+    text = options.get(name, usual)
     try:
         seconds = float(text)
     except ValueError:
-        raise TargetError(f"seconds={text}: the time limit of a call is a number of seconds") from None
+        raise TargetError(f"{name}={text}: the time limit of {what} is a number of seconds") from None
     if not 0 < seconds <= MOST_SECONDS:
-        raise TargetError(f"seconds={text}: the time limit of a call is above 0, and at most {MOST_SECONDS:,} (a day)")
+        raise TargetError(f"{name}={text}: the time limit of {what} is above 0, and at most {MOST_SECONDS:,} (a day)")
     return seconds
 
 
@@ -298,6 +306,28 @@ def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
         made = adapter(name, options, mapping)
         check_declared(made, f"py:{name}")
         return made
+
+
+def _process(command: str, options: Options) -> Subject:
+    """Start a testee."""
+    from kvlaw.conformance.testee.subject import ProcessSubject
+
+    subject = ProcessSubject(*launch_of(command, options))
+    try:
+        check_declared(subject, subject.name)
+    except TargetError:
+        subject.close()
+        raise
+    return subject
+
+
+def launch_of(command: str, options: Options, mapping: Mapping[str, str] = NOTHING) -> "tuple[Launch, float]":
+    """Say how a testee is started, and how long its calls may take; raises ``TargetError``."""
+    from kvlaw.conformance.testee.launch import HELLO_SECONDS, Launch
+
+    _check("cmd", options, mapping)
+    hello = _seconds(options, str(HELLO_SECONDS), "hello", "the hello")
+    return Launch.of(command, hello, options.get("log")), _seconds(options)
 
 
 @contextmanager
