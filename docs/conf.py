@@ -33,7 +33,6 @@ myst_enable_extensions = {"colon_fence", "deflist"}
 # API pages
 autodoc_default_options = {"members": True, "member-order": "bysource", "ignore-module-all": True}
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 autodoc_mock_imports = [name for name in ("mlx_lm",) if find_spec(name) is None]
 
 html_theme = "furo"

@@ -5,7 +5,7 @@ else that can be known is asked of the tools that already know it when the site 
 
 * ``facts``: clauses, citations, evidence, faults and lemmas, asked of ``kvlaw.conformance`` once.
 * ``places``: where on the site a clause, a chapter, a fault, a lemma and a line of code stand.
-* ``borrowed``: pages whose text lies elsewhere in the repository; API pages.
+* ``borrowed``: pages whose text lies elsewhere in the repository.  ``modules``: pages of the API.
 * ``blocks``, ``lexers``: ``law`` and ``example`` blocks.  ``clause_parts``: badges, rationale, where a clause lives.
 * ``mentions``: clause ids and chapters in any text become links.
 * ``tables``: the index of clauses, the trace matrix, faults, lemmas, the glossary, as directives.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 PARTS = (
-    *("lexers", "borrowed", "blocks", "clause_parts", "mentions"),
+    *("lexers", "borrowed", "blocks", "clause_parts", "mentions", "modules"),
     *("tables", "ring_picture", "sources", "api", "examples"),
 )
 

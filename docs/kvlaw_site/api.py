@@ -9,12 +9,21 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.ext.napoleon import Config
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.nodes import make_refnode
 
 from kvlaw_site.places import of_definition
 
-_GOOGLE = Config(napoleon_numpy_docstring=False)
+_ARRAY = r"~?(?:numpy\.)?ndarray\[tuple\[~?(?:typing\.)?Any, \.\.\.\], ~?(?:numpy\.)?dtype\[(.+?)\]\]"
+_ARRAYS = (
+    (
+        re.compile(_ARRAY.replace("(.+?)", r"~?(?:numpy\.)?unsignedinteger\[~?(?:typing\.)?Any\]")),
+        "~kvlaw.spec.observations.Bits",
+    ),
+    (re.compile(_ARRAY.replace("(.+?)", r"(~?[\w.]+)")), r"~numpy.typing.NDArray[\1]"),
+)
+_GOOGLE: Any = Config(napoleon_numpy_docstring=False)
 
 
 def source_link(module: str, name: str, page: str) -> str | None:
@@ -37,10 +46,12 @@ def add_source_links(app: Sphinx, doctree: nodes.document) -> None:
         module, name = signature.get("module"), signature.get("fullname")
         link = source_link(module, name, app.env.docname) if module and name else None
         if link is not None:
-            signature += nodes.reference("", "source", refuri=link, internal=True, classes=["kv-source-link"])
+            signature.append(nodes.reference("", "source", refuri=link, internal=True, classes=["kv-source-link"]))
 
 
-def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, shown: nodes.TextElement) -> nodes.Node | None:
+def resolve(
+    app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, shown: nodes.TextElement
+) -> nodes.Node | None:
     """Resolve a name of ours by where it is defined, and show what is not ours without a link.
 
     Of ours are names of our modules; a class is documented where it is defined, and often named where it is imported.
@@ -79,10 +90,10 @@ def _exists(target: str) -> bool:
         return bool(owner) and hasattr(getattr(import_module(owner), inner, None), name)
 
 
-def tidy_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def tidy_docstring(app: Sphinx, what: Any, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Turn the habits of our docstrings into reStructuredText: Google's sections, lists without a blank line before.
 
-    Sections are read for what has arguments alone: of an attribute napoleon takes what stands before a colon for a type.
+    Sections are read for what has arguments alone: of an attribute napoleon takes what is before a colon for a type.
     """
     kept: list[str] = []
     for line in lines:
@@ -93,10 +104,22 @@ def tidy_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
     lines[:] = kept if what in {"attribute", "data", "property"} else GoogleDocstring(kept, _GOOGLE, what=what).lines()
 
 
+def shorten_signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, given: str | None, answer: str | None
+) -> tuple[str | None, str | None]:
+    """Write array types by the names that our code gives them, and not as NumPy spells them out."""
+    return _shortened(given), _shortened(answer)
+
+
+def _shortened(text: str | None) -> str | None:
+    for long, short in _ARRAYS:
+        text = text and long.sub(short, text)
+    return text
+
+
 def setup(app: Sphinx) -> None:
     """Register the handlers."""
     app.connect("autodoc-process-docstring", tidy_docstring)
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("missing-reference", resolve)
     app.connect("doctree-read", add_source_links)
-
-

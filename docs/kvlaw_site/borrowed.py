@@ -1,4 +1,4 @@
-"""Pages whose text lies elsewhere in the repository, and pages of the API.
+"""Pages whose text lies elsewhere in the repository.
 
 Sphinx finds pages by their files, so each borrowed page has a stub: a file that names where its text lies.  The text
 itself is read from there when Sphinx asks for it (``source-read``) and is never copied.  Stubs are written when a
@@ -8,23 +8,20 @@ Relative links lead where they lead in the repository: to the page of a text, to
 the site has neither, nowhere: then the words stay, and a link to something that does not exist is a warning.
 """
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from posixpath import normpath, relpath
-from typing import Any
 
 from docutils import nodes
-from docutils.parsers.rst.states import Inliner
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from kvlaw.spec.clauses import text_folder
 from kvlaw.spec.markdown import links
-from kvlaw_site.places import DOCS, ROOMS, ROOT, Place, of_source, room_folder, source_of
+from kvlaw_site.modules import API, api_modules, api_page
+from kvlaw_site.places import DOCS, ROOMS, ROOT, Place, of_source
 
 FOLDERS = ("spec", "guides", "project", "api")
 ORDER = ("first-check", "ci", "read-a-failure", "testee", "vectors", "mlx-lm-releases")
@@ -33,18 +30,6 @@ ORDER = ("first-check", "ci", "read-a-failure", "testee", "vectors", "mlx-lm-rel
 _OWN = {"README.md": "index", "spec/README.md": "clauses"}
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _CODE = re.compile(r"(`+).*?\1")
-
-API: Mapping[str, tuple[str, ...]] = {
-    "spec": (),
-    "reference": (),
-    "mlx_impl": (),
-    "conformance": (
-        *("interface", "pytest_items", "check", "result", "failures", "session", "store", "opening"),
-        *("lockstep", "compare", "minimise", "adapter", "guard"),
-        *("faults.registry", "proofs.registry", "spec_tools"),
-    ),
-}
-"""The rooms with the modules that have a page; none named means all.  Of the suite it is what a vendor may build on."""
 
 
 @cache
@@ -116,41 +101,17 @@ def _link(words: str, target: str, at: str, page: str) -> str:
     return words if (ROOT / there).exists() else f"[{words}]({target})"
 
 
-def api_modules(room: str, some: bool = False) -> list[str]:
-    """List the modules of a room that have a page, with dots, packages first; ``some`` are the packages alone."""
-    folder = room_folder(room)
-    chosen = API[room]
-    dotted = {
-        f"kvlaw.{room}." + path.relative_to(folder).with_suffix("").as_posix().replace("/", ".")
-        for path in folder.rglob("*.py")
-    }
-    names = sorted(name.removesuffix(".__init__") for name in dotted)
-    top = f"kvlaw.{room}"
-    kept = [n for n in names if not chosen or n == top or any(f"{n}.".startswith(f"{top}.{c}.") for c in chosen)]
-    packages = {path.parent for path in folder.rglob("__init__.py")}
-    shown = [name for name in kept if not name.rpartition(".")[2].startswith("_")]
-    return [n for n in shown if not some or folder.joinpath(*n.split(".")[2:]) in packages]
-
-
-def _api_page(module: str) -> str:
-    """Write the page of a module; it stands in no table of contents, since a sidebar of all of them helps nobody."""
-    title = module.replace("_", r"\_")
-    up = f":doc:`API reference </api>` · :src:`{source_of(module).page.removeprefix('source/')}.py`"
-    return f":orphan:\n\n{title}\n{'=' * len(title)}\n\n{up}\n\n.. automodule:: {module}\n"
-
-
-def _stubs(some: bool) -> Iterator[tuple[Path, str]]:
+def _stubs() -> Iterator[tuple[Path, str]]:
     for page, path in borrowed().items():
         yield Path(f"{page}.md"), f"<!-- the text lies in {_repository_path(page, path)} -->\n"
-    for room in API:
-        for module in api_modules(room, some):
-            yield Path(f"api/{module}.rst"), _api_page(module)
+    for module in (module for room in API for module in api_modules(room)):
+        yield Path(f"api/{module}.rst"), api_page(module)
 
 
 def write_stubs(app: Sphinx) -> None:
     """Write the stubs that are missing or differ, and remove those of pages that are no more."""
     folder = Path(app.srcdir)
-    wanted = dict(_stubs(app.config.kvlaw_api == "packages"))
+    wanted = dict(_stubs())
     for path, text in wanted.items():
         stub = folder / path
         stub.parent.mkdir(parents=True, exist_ok=True)
@@ -169,22 +130,6 @@ def read_source(app: Sphinx, page: str, content: list[str]) -> None:
         content[0] = text_of(page)
 
 
-class Modules(SphinxDirective):
-    """The modules of a room that have a page, each with the first sentence of its docstring."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Make the list."""
-        listed = nodes.bullet_list()
-        for module in api_modules(self.arguments[0], self.env.config.kvlaw_api == "packages"):
-            told = (inspect.getdoc(import_module(module)) or "").partition("\n")[0]
-            link = nodes.reference("", "", nodes.literal("", module), refuri=Place(f"api/{module}").uri(self.env.docname))
-            link["internal"] = True
-            listed += nodes.list_item("", nodes.paragraph("", "", link, nodes.Text(f": {told}")))
-        return [listed]
-
-
 class Guides(SphinxDirective):
     """The tables of contents of the tutorials: those that are there, in the order in which one reads them."""
 
@@ -196,26 +141,24 @@ class Guides(SphinxDirective):
         return self.parse_text_to_nodes(f"```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```")
 
 
-def guide_role(
-    name: str, raw: str, text: str, line: int, inliner: Inliner, options: Any = None, content: Any = None
-) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """Link to a page of ``conformance/docs`` if it is there; its words stay where it is not: ``guide`` with words <name>."""
-    match = re.fullmatch(r"(.+) <([\w-]+)>", text)
-    if match is None:
-        message = inliner.reporter.error(f"write words <name>, not {text!r}", line=line)
-        return [inliner.problematic(raw, raw, message)], [message]
-    page = f"guides/{match[2]}"
-    if page not in borrowed():
-        return [nodes.Text(match[1])], []
-    here = inliner.document.settings.env.docname
-    return [nodes.reference("", match[1], refuri=Place(page).uri(here), internal=True)], []
+class Guide(SphinxRole):
+    """Link to a page of ``conformance/docs`` if it is there; where it is not its words stay: ``words <name>``."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Make the link."""
+        match = re.fullmatch(r"(.+) <([\w-]+)>", self.text)
+        if match is None:
+            message = self.inliner.reporter.error(f"write words <name>, not {self.text!r}", line=self.lineno)
+            return [self.inliner.problematic(self.rawtext, self.rawtext, message)], [message]
+        page = f"guides/{match[2]}"
+        if page not in borrowed():
+            return [nodes.Text(match[1])], []
+        return [nodes.reference("", match[1], refuri=Place(page).uri(self.env.docname), internal=True)], []
 
 
 def setup(app: Sphinx) -> None:
     """Register both steps, and what lists and links tutorials."""
-    app.add_config_value("kvlaw_api", "all", "env", types=[str])
-    app.add_role("guide", guide_role)
+    app.add_role("guide", Guide())
     app.add_directive("guides", Guides)
-    app.add_directive("modules", Modules)
     app.connect("builder-inited", write_stubs)
     app.connect("source-read", read_source)

@@ -12,7 +12,7 @@ from kvlaw.conformance.spec_tools.citations import Citation
 from kvlaw.spec.clauses import Clause, load_clauses
 from kvlaw.spec.contract import CAPABILITIES
 from kvlaw_site.facts import Facts, facts
-from kvlaw_site.mentions import link_to
+from kvlaw_site.mentions import link_to, told
 from kvlaw_site.places import INVENTORY, Place, of_definition, of_fault, of_inventory, of_lemma, of_source
 
 _HEADING = re.compile(r"([A-Z]+-[1-9]\d*): ")
@@ -30,11 +30,11 @@ class ClauseParts(SphinxTransform):
         if not self.env.docname.startswith("spec/"):
             return
         for row in self.document.findall(nodes.row):
-            if INVENTORY.fullmatch(named := row.next_node(nodes.entry).astext()):
+            if INVENTORY.fullmatch(named := row.children[0].astext()):
                 row["ids"].append(of_inventory(named).anchor)
         clauses = load_clauses()
         for section in list(self.document.findall(nodes.section)):
-            heading = _HEADING.match(section.next_node(nodes.title).astext())
+            heading = _HEADING.match(section.children[0].astext())
             clause = heading and (clauses.by_id.get(heading[1]) or clauses.retired.get(heading[1]))
             if clause:
                 self._clause(section, clause)
@@ -71,7 +71,9 @@ def badges(clause: Clause, page: str) -> nodes.Node:
         reftitle="what came with this version of the specification",
     )
     line.extend(_badge(kind, "kind", "a kind of cache that it binds") for kind in sorted(clause.applies))
-    line.extend(_badge(f"needs {word}", "needs", f"binds a cache if {CAPABILITIES[word]}") for word in sorted(clause.needs))
+    line.extend(
+        _badge(f"needs {word}", "needs", f"binds a cache if {CAPABILITIES[word]}") for word in sorted(clause.needs)
+    )
     return line
 
 
@@ -79,7 +81,9 @@ def _badge(text: str, kind: str, about: str = "") -> nodes.inline:
     shown = nodes.inline("", text, classes=["kv-badge", f"kv-badge-{kind}"])
     if not about:
         return shown
-    return nodes.inline("", "", nodes.raw("", f'<span title="{about}">', format="html"), shown, nodes.raw("", "</span>", format="html"))
+    return nodes.inline(
+        "", "", nodes.raw("", f'<span title="{about}">', format="html"), shown, nodes.raw("", "</span>", format="html")
+    )
 
 
 def _reasons(paragraph: nodes.paragraph) -> Iterator[nodes.Node]:
@@ -91,7 +95,7 @@ def _reasons(paragraph: nodes.paragraph) -> Iterator[nodes.Node]:
             yield now
             now = nodes.paragraph(classes=["kv-reason"])
         if word:
-            now += [nodes.strong("", word[1]), nodes.Text(f" {child.astext()[word.end() :]}")]
+            now += [nodes.strong("", f"{word[1]}:"), nodes.Text(f" {child.astext()[word.end() :]}")]
         else:
             now += child.deepcopy()
     yield now
@@ -106,7 +110,9 @@ def where_it_lives(clause: Clause, known: Facts, page: str) -> Iterator[nodes.No
     yield nodes.raw("", f'<details class="kv-lives"><summary><b>Where it lives</b> {summary}</summary>', format="html")
     fields = nodes.definition_list(classes=["kv-lives-list"])
     for _, name, inner in parts:
-        fields += nodes.definition_list_item("", nodes.term("", name), nodes.definition("", inner))
+        fields += nodes.definition_list_item(
+            "", nodes.term("", "", nodes.strong("", name)), nodes.definition("", inner)
+        )
     yield fields
     yield nodes.raw("", "</details>", format="html")
 
@@ -142,7 +148,8 @@ def _faults(faults: Iterable[Any], page: str) -> Iterator[list[nodes.Node]]:
     for fault in faults:
         yield [
             link_to(of_fault(fault.name), fault.name, page, wrap=nodes.literal),
-            nodes.Text(f" {fault.sentence}. "),
+            nodes.Text(" "),
+            *told(f"{fault.sentence}. ", page),
             nodes.literal("", fault.text, classes=["kv-trace"]),
         ]
 
@@ -152,7 +159,8 @@ def _lemmas(lemmas: Iterable[Any], page: str) -> Iterator[list[nodes.Node]]:
         there = of_definition(lemma.claim.function)
         yield [
             link_to(of_lemma(lemma.name), lemma.name, page, wrap=nodes.literal),
-            nodes.Text(f" {lemma.sentence} ("),
+            nodes.Text(" "),
+            *told(f"{lemma.sentence} (", page),
             link_to(there, "source", page),
             nodes.Text(")"),
         ]

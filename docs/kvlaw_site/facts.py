@@ -32,7 +32,7 @@ class Facts:
     lemmas: tuple[Lemma, ...]
 
     def cited_by(self, clause_id: str, room: str) -> tuple[Citation, ...]:
-        """Give the code of a room that cites a clause, each name once; planted faults and lemmas have their own place."""
+        """Give the code of a room that cites a clause, each name once; faults and lemmas have places of their own."""
         own = [c for c in self.citations if (c.clause, c.room) == (clause_id, room) and c.form in CODE]
         shown = [c for c in own if room != "conformance" or not c.path.startswith(_PLANTED)]
         return tuple({(c.path, c.name): c for c in reversed(shown)}.values())[::-1]

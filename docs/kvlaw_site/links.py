@@ -3,6 +3,7 @@
 External links are looked at for their form only; nothing here opens a connection.  No Sphinx here.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
@@ -107,3 +108,19 @@ def reached(pages: Mapping[str, Page], start: str, clicks: int) -> set[tuple[str
         seen |= waiting
         waiting = {name for name, _ in there if name in pages} - seen
     return found
+
+
+def main() -> int:
+    """Check the site in the folder that is named; print what is broken."""
+    folder = Path(sys.argv[1])
+    pages = read_site(folder)
+    found = problems(folder, pages)
+    for problem in found:
+        sys.stdout.write(f"{problem}\n")
+    links = sum(len(page.links) for page in pages.values())
+    sys.stdout.write(f"{len(pages)} pages, {links} links, {len(found)} problems\n")
+    return 1 if found or not pages else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

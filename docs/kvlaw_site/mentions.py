@@ -18,7 +18,15 @@ _CHAPTER = re.compile(r"\bchapter (\d+)\b")
 _REPORT = re.compile(r"\b(mlx-lm|mlx-vlm)(?: PR )?#(\d+)\b")
 _ANY = re.compile("|".join(f"(?:{pattern.pattern})" for pattern in (CLAUSE, INVENTORY, _CHAPTER, _REPORT)))
 _OWNERS = {"mlx-lm": "ml-explore/mlx-lm", "mlx-vlm": "Blaizzy/mlx-vlm"}
-_CLOSED = (nodes.literal, nodes.literal_block, nodes.reference, nodes.title, nodes.raw, nodes.comment, nodes.FixedTextElement)
+_CLOSED = (
+    nodes.literal,
+    nodes.literal_block,
+    nodes.reference,
+    nodes.title,
+    nodes.raw,
+    nodes.comment,
+    nodes.FixedTextElement,
+)
 
 
 class Mentions(SphinxTransform):
@@ -71,10 +79,23 @@ def clause_link(clause_id: str, page: str) -> nodes.Node:
     clause = clauses.by_id.get(clause_id) or clauses.retired.get(clause_id)
     if clause is None:
         return nodes.Text(clause_id)
-    return link_to(of_clause(clause_id, clause.chapter), clause_id, page, clause.title)
+    link = link_to(of_clause(clause_id, clause.chapter), clause_id, page, clause.title)
+    link["classes"].append("kv-ref")
+    return link
 
 
-def link_to(place: Place, text: str, page: str, about: str = "", wrap: Callable[..., Any] | None = None) -> nodes.Node:
+def told(text: str, page: str) -> list[nodes.Node]:
+    """Read one sentence of a docstring: what stands in backticks is code, what it mentions is linked."""
+    parts = re.split(r"(`+)(.+?)\1", text)
+    made: list[nodes.Node] = []
+    for plain, code in zip(parts[::3], (*parts[2::3], ""), strict=True):
+        made += [*linked(plain, page), *([nodes.literal("", code)] if code else [])]
+    return made
+
+
+def link_to(
+    place: Place, text: str, page: str, about: str = "", wrap: Callable[..., Any] | None = None
+) -> nodes.reference:
     """Make a link on ``page`` to a place; ``wrap`` makes the node of its text (``nodes.literal``)."""
     inner: nodes.Node = nodes.Text(text) if wrap is None else wrap(text, text)
     link = nodes.reference("", "", inner, refuri=place.uri(page), internal=True)

@@ -51,9 +51,12 @@ def frames(trace: str) -> list[Frame]:
 
 def _frame(told: str, step: Step) -> Frame:
     after, read = step.record.after, step.record.read
-    if step.divergences or after is None or read is None:
-        raise ValueError(f"{told}: the oracle shows no ring after it")
-    return Frame(told, after.offset, tuple(after.held), after.write_index, frozenset(read.visible[0][-1]))
+    shown = after and (after.offset, after.held, after.write_index)
+    match shown, read and read.visible:
+        case (int(offset), tuple(held), int(index)), tuple(visible) if visible and not step.divergences:
+            return Frame(told, offset, held, index, frozenset(visible[0][-1]))
+        case _:
+            raise ValueError(f"{told}: the oracle shows no ring after it")
 
 
 def draw(shown: list[Frame], window: int, notes: list[str]) -> str:

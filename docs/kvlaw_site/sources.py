@@ -2,14 +2,13 @@
 
 from html import escape
 from posixpath import relpath
-from typing import Any
 
 from docutils import nodes
-from docutils.parsers.rst.states import Inliner
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers.python import PythonLexer
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxRole
 
 from kvlaw.spec.clauses import load_clauses
 from kvlaw_site.places import CLAUSE, Place, of_clause, of_source, source_files
@@ -69,20 +68,20 @@ def write_sources(app: Sphinx, error: Exception | None) -> None:
         to.write_text(page, encoding="utf-8")
 
 
-def source_role(
-    name: str, raw: str, text: str, line: int, inliner: Inliner, options: Any = None, content: Any = None
-) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """Link to a source file: ``src`` with ``conformance/interface.py``, its room and its path in it."""
-    room, _, path = text.partition("/")
-    if (room, path) not in {(r, p) for r, p, _ in source_files()}:
-        message = inliner.reporter.error(f"there is no source file {text!r}", line=line)
-        return [inliner.problematic(raw, raw, message)], [message]
-    page = inliner.document.settings.env.docname
-    link = nodes.reference("", "", nodes.literal("", text), refuri=of_source(room, path).uri(page), internal=True)
-    return [link], []
+class Source(SphinxRole):
+    """Link to a source file, by its room and its path in it: ``conformance/interface.py``."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Make the link."""
+        room, _, path = self.text.partition("/")
+        if (room, path) not in {(r, p) for r, p, _ in source_files()}:
+            message = self.inliner.reporter.error(f"there is no source file {self.text!r}", line=self.lineno)
+            return [self.inliner.problematic(self.rawtext, self.rawtext, message)], [message]
+        uri = of_source(room, path).uri(self.env.docname)
+        return [nodes.reference("", "", nodes.literal("", self.text), refuri=uri, internal=True)], []
 
 
 def setup(app: Sphinx) -> None:
     """Register the role and the last step of a build."""
-    app.add_role("src", source_role)
+    app.add_role("src", Source())
     app.connect("build-finished", write_sources)

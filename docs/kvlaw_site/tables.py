@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from docutils import nodes
@@ -13,9 +13,8 @@ from sphinx.util.docutils import SphinxDirective
 from kvlaw.conformance.faults.registry import Fault
 from kvlaw.spec.clauses import Clause, load_clauses
 from kvlaw.spec.markdown import Line, sections
-from kvlaw_site.clause_parts import badges
 from kvlaw_site.facts import facts
-from kvlaw_site.mentions import clause_link, link_to, linked
+from kvlaw_site.mentions import clause_link, link_to, told
 from kvlaw_site.places import Place, chapter_page, of_definition, of_fault, of_lemma, of_planted, of_source
 
 Cell = list[nodes.Node]
@@ -53,8 +52,8 @@ class ClauseIndex(SphinxDirective):
     @staticmethod
     def _cells(clause: Clause, page: str) -> list[Cell]:
         kinds = ", ".join(sorted(clause.applies))
-        told = (clause.level, clause.since, kinds)
-        return [[clause_link(clause.id, page)], linked(clause.title, page), *([nodes.Text(text)] for text in told)]
+        facts_of = (clause.level, clause.since, kinds)
+        return [[clause_link(clause.id, page)], told(clause.title, page), *([nodes.Text(text)] for text in facts_of)]
 
 
 class Matrix(SphinxDirective):
@@ -115,8 +114,8 @@ class Faults(SphinxDirective):
         for clause_id in others:
             caught += [nodes.Text(", "), clause_link(clause_id, page)]
         shown = link_to(of_planted(fault.name), fault.name, page, wrap=nodes.literal)
-        told = f"{fault.sentence}." + (f" (report {fault.report})" if fault.report else "")
-        return [[shown], linked(told, page), [nodes.literal("", fault.text, classes=["kv-trace"])], caught]
+        sentence = f"{fault.sentence}." + (f" (report {fault.report})" if fault.report else "")
+        return [[shown], told(sentence, page), [nodes.literal("", fault.text, classes=["kv-trace"])], caught]
 
 
 class Lemmas(SphinxDirective):
@@ -130,9 +129,10 @@ class Lemmas(SphinxDirective):
             clauses: Cell = []
             for clause_id in lemma.clauses:
                 clauses += [*([nodes.Text(", ")] if clauses else []), clause_link(clause_id, page)]
-            source = link_to(of_definition(lemma.claim.function), lemma.name, page, wrap=nodes.literal)
+            source: nodes.Node = link_to(of_definition(lemma.claim.function), lemma.name, page, wrap=nodes.literal)
             twin = lemma.twin.sentence if lemma.twin else ""
-            rows.append((of_lemma(lemma.name).anchor, [[source], clauses, linked(lemma.sentence, page), linked(twin, page)]))
+            cells: list[Cell] = [[source], clauses, told(lemma.sentence, page), told(twin, page)]
+            rows.append((of_lemma(lemma.name).anchor, cells))
         return [table(("lemma", "clauses", "what is proved", "the twin that is refuted"), rows, "kv-lemmas")]
 
 
@@ -170,11 +170,12 @@ class Counted(SphinxDirective):
         clauses = list(known.clauses.values())
         levels = Counter(clause.level for clause in clauses)
         laws, examples = sum(len(c.laws) for c in clauses), sum(len(c.examples) for c in clauses)
-        told = (
-            f"{len(clauses)} clauses ({levels['MUST']} MUST, {levels['LAYOUT']} LAYOUT) with {laws} laws and {examples} examples; "
+        counted = (
+            f"{len(clauses)} clauses ({levels['MUST']} MUST, {levels['LAYOUT']} LAYOUT) "
+            f"with {laws} laws and {examples} examples; "
             f"{len(known.faults)} planted faults, each caught by the clause that it breaks; {len(known.lemmas)} lemmas."
         )
-        return [nodes.paragraph("", told, classes=["kv-counted"])]
+        return [nodes.paragraph("", counted, classes=["kv-counted"])]
 
 
 def table(headings: Iterable[str], rows: list[tuple[str, list[Cell]]], kind: str) -> nodes.Node:
@@ -194,7 +195,7 @@ def table(headings: Iterable[str], rows: list[tuple[str, list[Cell]]], kind: str
 
 def setup(app: Sphinx) -> None:
     """Register the directives."""
-    named: dict[str, Callable[..., SphinxDirective]] = {
+    named: dict[str, type[SphinxDirective]] = {
         "clause-index": ClauseIndex,
         "trace-matrix": Matrix,
         "fault-index": Faults,
