@@ -14,6 +14,7 @@ from kvlaw.spec.clauses import FAMILIES, load_clauses
 from kvlaw.spec.markdown import Fence, sections
 from kvlaw_site import links
 from kvlaw_site.sessions import Session, matches, problem, sessions
+from kvlaw_site.texts import relinked
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -162,6 +163,36 @@ def test_the_changelog_names_what_came_with_each_version() -> None:
         assert opening.startswith(f"{count} clauses"), version
         ids = {clause.id for clause in load_clauses().values() if clause.since == version}
         assert version == "1.0" or set(mentioned(opening)) == ids
+
+
+@pytest.mark.parametrize(
+    ("target", "page", "anchor"),
+    [
+        ("../../CONTRIBUTING.md", "../project/contributing.md", ""),
+        ("../../spec/kvlaw/spec/text/08-trim.md#model", "../spec/08-trim.md", "#model"),
+        ("first-check.md", "first-check.md", ""),
+        ("../../docs/howto/which-version.md", "../howto/which-version.md", ""),
+        ("../../README.md", "../index.md", ""),
+        ("nowhere.md", "nowhere.md", ""),
+        ("https://example.org/x.md", "https://example.org/x.md", ""),
+    ],
+)
+def test_links_of_a_text_lead_to_pages(target: str, page: str, anchor: str) -> None:
+    assert relinked(f"See [it]({target}).", "conformance/docs/ci.md", "guides/ci") == f"See [it]({page}{anchor})."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a](../kvlaw/conformance/interface.py)", '<a href="../source/conformance/interface.html">a</a>'),
+        ("[the file](../../Makefile) says", "the file says"),
+        ("![a](a.png)", "![a](/../conformance/docs/a.png)"),
+        ("`[a](../../Makefile)` and [b](../../Makefile)", "`[a](../../Makefile)` and b"),
+        ("```text\n[a](../../Makefile)\n```\n[a](../../Makefile)", "```text\n[a](../../Makefile)\n```\na"),
+    ],
+)
+def test_links_that_lead_to_no_page(text: str, expected: str) -> None:
+    assert relinked(text, "conformance/docs/ci.md", "guides/ci") == expected
 
 
 SITE = {

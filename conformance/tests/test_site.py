@@ -1,9 +1,12 @@
 """The documentation site as a reader gets it: built without a warning, whole, and shown by a browser.
 
+One build serves all tests and workers, so there are few tests; what is looked at stands in ``CHECKS``.
+
 What is built here has the API pages of the packages alone, which halves the time; ``make docs``, and ``KVLAW_LONG=1``
 here, build all of them.  Without Sphinx or Chromium the tests that need them are skipped.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -13,6 +16,7 @@ import sys
 from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +38,6 @@ WIDTHS = (1280, 400)
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("site"),  # one build serves them all
     pytest.mark.skipif(
         not all(map(find_spec, ("sphinx", "myst_parser", "furo"))),
         reason="the site is built by Sphinx with MyST and furo: pip install 'kvlaw[docs]'",
@@ -44,8 +47,21 @@ pytestmark = [
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site into a folder of its own; a warning, or anything else on stderr, fails."""
-    folder = tmp_path_factory.mktemp("site")
+    """Build the site once for all workers of pytest-xdist; the others wait for the first, or find what it left."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kvlaw-site"
+    folder.mkdir(exist_ok=True)
+    told = folder / "told.txt"
+    with (folder / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.is_file():
+            told.write_text(build(folder), encoding="utf-8")
+    assert told.read_text(encoding="utf-8") == "", "a warning is an error"
+    return folder / "html"
+
+
+def build(folder: Path) -> str:
+    """Build the site into ``folder / "html"``; give what Sphinx complains of."""
     some = [] if WHOLE else ["-D", "kvlaw_api=packages"]
     done = subprocess.run(
         [
@@ -58,31 +74,28 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         timeout=600,
         check=False,
     )
-    assert (done.stderr, done.returncode) == ("", 0), done.stdout
-    return folder / "html"
+    return done.stderr if done.stderr or not done.returncode else f"exit code {done.returncode}: {done.stdout}"
 
 
-@pytest.fixture(scope="session")
-def pages(built: Path) -> dict[str, links.Page]:
-    return links.read_site(built)
+Pages = dict[str, links.Page]
 
 
 def page_of(chapter: str) -> str:
     return f"spec/{chapter.removesuffix('.md')}.html"
 
 
-def test_every_link_and_anchor_leads_somewhere(built: Path, pages: dict[str, links.Page]) -> None:
+def check_every_link_and_anchor_leads_somewhere(built: Path, pages: Pages) -> None:
     assert links.problems(built, pages) == []
     assert sum(len(page.links) for page in pages.values()) > 10_000
 
 
-def test_every_clause_is_two_clicks_from_the_front_page(pages: dict[str, links.Page]) -> None:
+def check_every_clause_is_two_clicks_from_the_front_page(built: Path, pages: Pages) -> None:
     there = links.reached(pages, "index.html", 2)
     places = [(page_of(clause.chapter), clause.id) for clause in load_clauses().values()]
     assert [place for place in places if place not in there or place[1] not in pages[place[0]].anchors] == []
 
 
-def test_faults_lemmas_rows_and_requirements_have_anchors(pages: dict[str, links.Page]) -> None:
+def check_faults_lemmas_rows_and_requirements_have_anchors(built: Path, pages: Pages) -> None:
     wanted = {
         "faults.html": {f"fault-{name}" for name in load_faults()},
         "lemmas.html": {f"lemma-{lemma.name}" for lemma in LEMMAS},
@@ -100,7 +113,7 @@ def section(built: Path, clause_id: str) -> str:
     return text[text.index(f'id="{clause_id}"') :].split("</section>")[0]
 
 
-def test_a_clause_shows_its_fields_and_where_it_lives(built: Path) -> None:
+def check_a_clause_shows_its_fields_and_where_it_lives(built: Path, pages: Pages) -> None:
     text = section(built, "TRIM-4")
     assert re.findall(r'kv-badge-(\w+)">([^<]+)<', text) == [
         ("must", "MUST"),
@@ -117,7 +130,7 @@ def test_a_clause_shows_its_fields_and_where_it_lives(built: Path) -> None:
     assert '<details class="kv-lives">' in text
 
 
-def test_where_it_lives_leads_to_the_line(built: Path) -> None:
+def check_where_it_lives_leads_to_the_line(built: Path, pages: Pages) -> None:
     found = set(re.findall(r'href="\.\./(source/reference/trims\.html)#(L-\d+)"', section(built, "TRIM-4")))
     assert found
     for page, anchor in found:
@@ -126,7 +139,7 @@ def test_where_it_lives_leads_to_the_line(built: Path) -> None:
         assert "TRIM-4" in unescape(re.sub(r"<[^>]+>", "", line))
 
 
-def test_every_clause_shows_laws_examples_and_what_stands_behind_it(built: Path) -> None:
+def check_every_clause_shows_laws_examples_and_what_stands_behind_it(built: Path, pages: Pages) -> None:
     for clause in load_clauses().values():
         text = section(built, clause.id)
         assert text.count("kvlaw-law-block") == len(clause.laws), clause.id
@@ -135,7 +148,7 @@ def test_every_clause_shows_laws_examples_and_what_stands_behind_it(built: Path)
         assert "Rationale:" in text, clause.id
 
 
-def test_the_ring_is_drawn_from_the_model(built: Path) -> None:
+def check_the_ring_is_drawn_from_the_model(built: Path, pages: Pages) -> None:
     text = (built / "index.html").read_text(encoding="utf-8")
     picture = text[text.index('<svg class="kv-ring"') : text.index("</svg>", text.index('<svg class="kv-ring"'))]
     assert re.findall(r'class="kv-token"[^>]*>([^<]+)<', picture) == [
@@ -147,6 +160,23 @@ def test_the_ring_is_drawn_from_the_model(built: Path) -> None:
         *("t9", "t6", "t7", "t8"),
     ]
     assert re.findall(r'class="kv-offset"[^>]*>(\d+)<', picture) == ["3", "4", "5", "6", "8", "9"]
+
+
+CHECKS = (
+    check_every_link_and_anchor_leads_somewhere,
+    check_every_clause_is_two_clicks_from_the_front_page,
+    check_faults_lemmas_rows_and_requirements_have_anchors,
+    check_a_clause_shows_its_fields_and_where_it_lives,
+    check_where_it_lives_leads_to_the_line,
+    check_every_clause_shows_laws_examples_and_what_stands_behind_it,
+    check_the_ring_is_drawn_from_the_model,
+)
+
+
+def test_the_site_is_built_without_a_warning_and_whole(built: Path) -> None:
+    pages = links.read_site(built)
+    for check in CHECKS:
+        check(built, pages)
 
 
 PROBE = """\
@@ -170,12 +200,12 @@ addEventListener("load", () => setTimeout(() => {{
 """
 
 
-@pytest.fixture(scope="session")
-def seen(built: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, object]], str]:
-    """Show pages in frames of a wide and a narrow browser; give what the frames say, and what the console does."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium")
-    folder = tmp_path_factory.mktemp("browser")
+Told = list[dict[str, Any]]
+
+
+def show(built: Path, folder: Path) -> tuple[Told, str]:
+    """Show pages in frames, wide and narrow ones; give what the frames say, and what is said on the console."""
+    assert CHROMIUM is not None
     planted = folder / "planted.html"
     planted.write_text(
         "<title>p</title><h1 style='width:900px'>p</h1><script>console.error('planted'); none()</script>", "utf-8"
@@ -204,26 +234,17 @@ def seen(built: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[di
     return json.loads(unescape(match[1])), done.stderr
 
 
-def test_a_browser_shows_the_pages(seen: tuple[list[dict[str, object]], str]) -> None:
-    told, _ = seen
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
+def test_a_browser_shows_the_pages(built: Path, tmp_path: Path) -> None:
+    told, stderr = show(built, tmp_path)
     shown = [page for page in told if page["name"] != "planted 400"]
     assert len(shown) == len(SHOWN) * len(WIDTHS)
-    for page in shown:
-        assert page["head"], page
-        assert page["styled"] == "#8a3a00", page
-        assert int(str(page["height"])) > 200, page
-    (pictures,) = (page["pictures"] for page in shown if page["name"] == "index 1280")
-    assert isinstance(pictures, list)
-    assert pictures[0] > 200
-
-
-def test_no_page_is_wider_than_a_telephone(seen: tuple[list[dict[str, object]], str]) -> None:
-    told, _ = seen
-    assert [page["name"] for page in told if int(str(page["wide"])) > int(str(page["width"]))] == ["planted 400"]
-
-
-def test_no_page_complains_on_the_console(seen: tuple[list[dict[str, object]], str]) -> None:
-    _, stderr = seen
+    assert [page for page in shown if not (page["head"] and page["styled"] == "#8a3a00" and page["height"] > 200)] == []
+    (picture,) = (page["pictures"] for page in shown if page["name"] == "index 1280")
+    assert picture[0] > 200
+    # No page is wider than a telephone, but the planted one is.
+    assert [page["name"] for page in told if page["wide"] > page["width"]] == ["planted 400"]
+    # No page complains, but what was planted is heard: its own word, and the error.
     said = [line for line in stderr.splitlines() if ":CONSOLE" in line]
     assert [line for line in said if "planted.html" not in line] == []
-    assert len(said) == 2  # what was planted is heard: its own word, and the error
+    assert len(said) == 2

@@ -5,7 +5,8 @@ else that can be known is asked of the tools that already know it when the site 
 
 * ``facts``: clauses, citations, evidence, faults and lemmas, asked of ``kvlaw.conformance`` once.
 * ``places``: where on the site a clause, a chapter, a fault, a lemma and a line of code stand.
-* ``borrowed``: pages whose text lies elsewhere in the repository.  ``modules``: pages of the API.
+* ``texts``, ``borrowed``: pages whose text lies elsewhere in the repository.
+* ``modules``: pages of the API.
 * ``blocks``, ``lexers``: ``law`` and ``example`` blocks.  ``clause_parts``: badges, rationale, where a clause lives.
 * ``mentions``: clause ids and chapters in any text become links.
 * ``tables``: the index of clauses, the trace matrix, faults, lemmas, the glossary, as directives.
@@ -14,7 +15,7 @@ else that can be known is asked of the tools that already know it when the site 
 * ``api``: names in annotations and docstrings.
 * ``examples``: examples that do not hold on the oracle, and sessions that print something else, are warnings.
 
-Without Sphinx: ``facts``, ``sessions`` (console blocks of a page, run) and ``links`` (the built HTML, checked).
+Without Sphinx: ``facts``, ``places``, ``texts``, ``sessions`` (console blocks of a page, run) and ``links`` (the built HTML, checked).
 """
 
 from importlib import import_module
