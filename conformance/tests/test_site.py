@@ -179,6 +179,14 @@ def test_the_site_is_built_without_a_warning_and_whole(built: Path) -> None:
         check(built, pages)
 
 
+def test_a_clause_that_was_given_up_says_so() -> None:
+    from kvlaw_site.clause_parts import badges, where_it_lives
+
+    given_up = evolve(load_clauses()["TRIM-4"], retired="1.5")
+    assert badges(given_up, "spec/08-trim").astext().startswith("retired in 1.5")
+    assert list(where_it_lives(given_up, "spec/08-trim")) == []
+
+
 PROBE = """\
 <!doctype html><meta charset="utf-8"><title>probe</title><pre id="found">nothing</pre>
 {frames}

@@ -15,7 +15,8 @@ else that can be known is asked of the tools that already know it when the site 
 * ``api``: names in annotations and docstrings.
 * ``examples``: examples that do not hold on the oracle, and sessions that print something else, are warnings.
 
-Without Sphinx: ``facts``, ``places``, ``texts``, ``sessions`` (console blocks of a page, run) and ``links`` (the built HTML, checked).
+Without Sphinx: ``facts``, ``places``, ``texts``, ``sessions`` (console blocks of a page, run) and ``links`` (the built
+HTML, checked).
 """
 
 from importlib import import_module

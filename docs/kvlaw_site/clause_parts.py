@@ -52,7 +52,7 @@ class ClauseParts(SphinxTransform):
                 section.replace(paragraph, badges(clause, page))
             elif re.match(r"Rationale:|Seen in:", paragraph.astext()):
                 section.replace(paragraph, list(_reasons(paragraph)))
-        section.extend(where_it_lives(clause, facts(), page))
+        section.extend(where_it_lives(clause, page))
 
 
 def badges(clause: Clause, page: str) -> nodes.Node:
@@ -101,11 +101,11 @@ def _reasons(paragraph: nodes.paragraph) -> Iterator[nodes.Node]:
     yield now
 
 
-def where_it_lives(clause: Clause, known: Facts, page: str) -> Iterator[nodes.Node]:
+def where_it_lives(clause: Clause, page: str) -> Iterator[nodes.Node]:
     """Show what stands behind a clause: code, checks, faults and lemmas; closed until one opens it."""
     if clause.retired:
         return
-    parts = list(_parts(clause, known, page))
+    parts = list(_parts(clause, facts(), page))
     summary = " · ".join(count for count, _, _ in parts)
     yield nodes.raw("", f'<details class="kv-lives"><summary><b>Where it lives</b> {summary}</summary>', format="html")
     fields = nodes.definition_list(classes=["kv-lives-list"])
