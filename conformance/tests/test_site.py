@@ -184,7 +184,7 @@ def test_a_clause_that_was_given_up_says_so() -> None:
     from kvlaw_site.clause_parts import badges, where_it_lives  # noqa: PLC0415 # it needs Sphinx
 
     given_up = evolve(load_clauses()["TRIM-4"], retired="1.5")
-    assert badges(given_up, "spec/08-trim").astext().startswith("retired in 1.5")
+    assert "retired in 1.5" in badges(given_up, "spec/08-trim").astext()
     assert list(where_it_lives(given_up, "spec/08-trim")) == []
 
 
