@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from html import escape
 from typing import Any
 
 from docutils import nodes
@@ -82,7 +83,11 @@ def _badge(text: str, kind: str, about: str = "") -> nodes.inline:
     if not about:
         return shown
     return nodes.inline(
-        "", "", nodes.raw("", f'<span title="{about}">', format="html"), shown, nodes.raw("", "</span>", format="html")
+        "",
+        "",
+        nodes.raw("", f'<span title="{escape(about)}">', format="html"),
+        shown,
+        nodes.raw("", "</span>", format="html"),
     )
 
 
