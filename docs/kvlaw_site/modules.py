@@ -18,7 +18,7 @@ API: Mapping[str, tuple[str, ...]] = {
     "mlx_impl": (),
     "conformance": (
         *("interface", "pytest_items", "check", "result", "failures", "session", "store", "opening"),
-        *("lockstep", "compare", "minimise", "adapter", "guard"),
+        *("events", "reports", "lockstep", "compare", "minimise", "adapter", "guard"),
         *("faults.registry", "proofs.registry", "spec_tools"),
     ),
 }
