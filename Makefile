@@ -6,6 +6,7 @@
 #   make prove       index arithmetic, proved for all sizes
 #   make faults      every planted fault and mutant is caught
 #   make bench       our caches beside mlx-lm's
+#   make docs        the documentation site, in docs/_build/html; warnings and broken links are errors
 #   make wheel       build dist/kvlaw-*.whl
 #   make test-wheel  the same tests, against the wheel in dist/ instead of the checkout
 #   make clean       forget the environment and what tools left behind
@@ -27,7 +28,7 @@ THEIRS := builtin:mlx_lm.KVCache builtin:mlx_lm.RotatingKVCache builtin:mlx_lm.C
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help conform test lint prove faults bench wheel test-wheel clean
+.PHONY: help conform test lint prove faults bench docs wheel test-wheel clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -51,9 +52,13 @@ $(VENV)/.prove: $(VENV)/.build
 	$(PIP) install -q --no-build-isolation -c constraints.txt -e '.[prove]'
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.build
+	$(PIP) install -q --no-build-isolation -c constraints.txt -e '.[docs,mlx-lm]'
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.build
-	$(PIP) install -q --no-build-isolation -c constraints.txt -e '.[dev,mlx-lm,prove]'
-	@touch $@ $(VENV)/.run $(VENV)/.prove
+	$(PIP) install -q --no-build-isolation -c constraints.txt -e '.[dev,docs,mlx-lm,prove]'
+	@touch $@ $(VENV)/.run $(VENV)/.prove $(VENV)/.docs
 
 # Theirs: 0 conformant, 1 violations and 4 incomplete are findings; 2 and 3 mean that the check itself did not run.
 # They are checked beside ours, and shown behind them.
@@ -92,6 +97,11 @@ faults: $(VENV)/.run
 bench: $(VENV)/.run
 	$(KVLAW) bench $(KVLAW_ARGS)
 
+docs: $(VENV)/.docs
+	rm -rf docs/_build
+	$(BIN)/python -m sphinx -q -b html -W --keep-going -n docs docs/_build/html
+	$(BIN)/python docs/kvlaw_site/links.py docs/_build/html
+
 wheel: $(VENV)/.build
 	rm -rf dist
 	$(BIN)/python -m hatchling build
@@ -105,4 +115,4 @@ test-wheel: | $(BIN)/python
 	$(VENV)/wheel/bin/python -P -m pytest $(PYTEST_ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

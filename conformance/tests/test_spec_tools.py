@@ -13,7 +13,7 @@ from kvlaw.conformance.spec_tools.check import Problem, check
 from kvlaw.conformance.spec_tools.citations import Citation, citations_in, citations_of, read_citations
 from kvlaw.conformance.spec_tools.evidence import Evidence, FailedExample, Fault, Runs, laws_of, tally
 from kvlaw.conformance.spec_tools.matrix import HEADINGS, render_matrix, trace_matrix, write_matrix
-from kvlaw.conformance.spec_tools.show import show
+from kvlaw.conformance.spec_tools.show import SCOPES, show
 from kvlaw.spec.calls import AppendDecode, Trim
 from kvlaw.spec.clauses import Clauses, SpecError, load_clauses
 from kvlaw.spec.config import Config
@@ -305,6 +305,14 @@ cited by
   conformance/proofs/lemmas.py:7  trim_drops (lemma)
 """
     )
+
+
+def test_every_shipped_clause_can_be_shown() -> None:
+    clauses = load_clauses()
+    assert {law.scope for clause in clauses.values() for law in clause.laws} == set(SCOPES)
+    for clause in clauses.values():
+        shown = plain(show(clause.id, clauses, (), None))
+        assert all(f"law, {SCOPES[law.scope]}" in shown for law in clause.laws)
 
 
 def test_faults_and_retirement_are_shown(tmp_path: Path) -> None:

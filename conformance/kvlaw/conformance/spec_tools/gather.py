@@ -62,13 +62,16 @@ class Played:
         return frozenset(found[0].clauses if found else ())
 
 
-def gather(clauses: Clauses, oracle: Subject, faults: Iterable[tuple[Planted, Subject]]) -> Evidence:
+def gather(
+    clauses: Clauses, oracle: Subject, faults: Iterable[tuple[Planted, Subject]], *, for_laws: bool = True
+) -> Evidence:
     """Play everything.
 
     Args:
         clauses: the text, whose examples are played.
         oracle: the subject on which everything must hold.
         faults: every planted fault with its subject.
+        for_laws: whether to play as well what the laws alone are asked about: faults beyond their trace, and pairs.
     """
     planted = list(faults)
     examples = [(clause, line, parse(text)) for clause in clauses.values() for line, text in _examples(clause)]
@@ -84,8 +87,9 @@ def gather(clauses: Clauses, oracle: Subject, faults: Iterable[tuple[Planted, Su
         played = play(clauses, oracle, fault.trace)
         runs.append(played.run)
         exercised.update(clause_id for step in played.steps for clause_id in step.exercised)
-    pairs = _pairs(oracle, [w.trace for c, _, w in examples if _has_pair_law(c)])
-    return Evidence(Runs(runs, pairs), tuple(_play_fault(clauses, *f) for f in planted), tuple(failed), dict(exercised))
+    pairs = _pairs(oracle, [w.trace for c, _, w in examples if for_laws and _has_pair_law(c)])
+    played_faults = tuple(_play_fault(clauses, *f, for_laws=for_laws) for f in planted)
+    return Evidence(Runs(runs, pairs), played_faults, tuple(failed), dict(exercised))
 
 
 def play(clauses: Clauses, subject: Subject, trace: Trace, profile: Profile = "layout") -> Played:
@@ -120,9 +124,11 @@ def _pairs(subject: Subject, traces: Iterable[Trace]) -> Iterator[Pair]:
                 yield pair
 
 
-def _play_fault(clauses: Clauses, fault: Planted, subject: Subject) -> Fault:
+def _play_fault(clauses: Clauses, fault: Planted, subject: Subject, *, for_laws: bool) -> Fault:
     """Play a fault on its trace, as the suite does; then to the end and further; then on the examples of its clause."""
     played = play(clauses, subject, fault.trace, fault.profile)
+    if not for_laws:
+        return Fault(fault.name, fault.breaks, played.charged)
     clause = clauses.by_id.get(fault.breaks)
     examples = [] if clause is None else [parse(text).trace for _, text in _examples(clause)]
     runs = [play_on(t.config, map(Told, t.calls), subject) for t in (*_longer(fault.trace), *examples)]

@@ -12,7 +12,7 @@ from rich.text import Text
 from kvlaw.conformance.spec_tools.citations import Citation, read_citations
 from kvlaw.conformance.spec_tools.evidence import Evidence
 from kvlaw.spec.clauses import Clause, Clauses, load_clauses
-from kvlaw.spec.laws import Law
+from kvlaw.spec.laws import Law, Scope
 
 
 def show(
@@ -45,7 +45,12 @@ def show(
     return Group(*parts, *_cited(clause, cited, evidence))
 
 
-SCOPES = {"step": "of every step", "trace": "of any two moments of a run", "pair": "of two runs"}
+SCOPES: dict[Scope, str] = {
+    "step": "of every step",
+    "group": "of every step of a group",
+    "trace": "of any two moments of a run",
+    "pair": "of two runs",
+}
 
 
 def _header(clause: Clause) -> Iterable[RenderableType]:

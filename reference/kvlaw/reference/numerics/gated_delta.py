@@ -166,7 +166,7 @@ def beta_gates(projected: Bits, dtype: DType) -> Bits:
 
 
 def sigmoid(values: Float32, dtype: DType) -> Float32:
-    """Compute 1 / (1 + e^-x): by e^-|x| rounded to ``dtype``, and for positive numbers as 1 minus that of -x."""
+    """Compute ``1 / (1 + e^-x)``: by ``e^-|x|`` rounded to ``dtype``, for positive numbers as 1 minus that of -x."""
     with np.errstate(all="ignore"):
         one = np.float32(1)
         of_negative = one / (one + round_to(exponential(np.abs(values)), dtype))
