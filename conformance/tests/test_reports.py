@@ -279,7 +279,7 @@ def hostile(text: str) -> RunReport:
     found = FailureFound(
         text, text, text, trace, text, text, text, text, text, text, text, steps=(step,), seen=(text,), others=(text,)
     )
-    started = TargetStarted(text, (text,), text, text, 0, {text: text}, (text,), text)
+    started = TargetStarted(text, (text,), text, text, 0, 1, {text: text}, (text,), text)
     clauses = [ClauseJudged(text, text, text, text, outcome, 1, text) for outcome in OUTCOMES]
     ended = TargetEnded(text, "violations", 1, arithmetic=text, errors={text: 1}, stopped=text)
     witness = WitnessReplayed(text, text, text, "stale", text, text, text)

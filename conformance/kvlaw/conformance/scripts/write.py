@@ -11,6 +11,7 @@ from kvlaw.conformance.scripts.checks import check_lines
 from kvlaw.conformance.scripts.made import Made, ScriptError, made_of
 from kvlaw.spec.calls import Call, LookAt
 from kvlaw.spec.config import Config
+from kvlaw.spec.structure import TraceError
 from kvlaw.spec.text_form import parse_call
 
 _DTYPES = {
@@ -182,7 +183,7 @@ def _body(failure: FailureFound, writer: Writer) -> list[str]:
         if number == 0:
             expression = writer.opening()
         else:
-            last, _ = parse_call(step.call)
+            last = _parsed(step.call)
             if isinstance(last, LookAt) and failure.trace.config.look == "last" and not step.diverges:
                 continue
             expression = writer.write(last, refused=refused)
@@ -194,6 +195,13 @@ def _body(failure: FailureFound, writer: Writer) -> list[str]:
     more = [writer.made.builder] + [code for begin, code in _MORE.items() if code and _uses(begin, text)]
     told = [code.replace("@look@", look).replace("@twice@", _TWICE[array]).strip("\n") for code in more if code]
     return ["".join(f"{code}\n\n\n" for code in told), text]
+
+
+def _parsed(text: str) -> Call:
+    try:
+        return parse_call(text)[0]
+    except TraceError as error:
+        raise ScriptError(f"no script can be written: {error}") from None
 
 
 def _uses(begin: str, text: str) -> bool:
