@@ -78,7 +78,7 @@ def _head(failure: FailureFound, made: Made) -> str:
     return (
         f'"""{text}\n"""\n\nimport copy\nimport importlib\nimport inspect\nimport os\nimport sys\nimport tempfile\n\n'
         f"{_IMPORTS[made.array]}\n\n"
-        "sys.path.insert(0, os.getcwd())\n"
+        "sys.path.append(os.getcwd())\n"
         f'module, _, name = (sys.argv[1] if len(sys.argv) > 1 else {made.path!r}).partition(":")\n'
         "Cache = importlib.import_module(module)\n"
         'for part in name.split("."):\n    Cache = getattr(Cache, part)\n\n'
@@ -115,15 +115,13 @@ _MORE = {
     "remember(": '''def remember(name, read):
     """Keep a read, to ask it again, and a copy of what it is now."""
     things[name] = read
-    if @look@:
-        copies[name] = [host(array) for array in leaves(read)]
+    copies[name] = [host(array) for array in leaves(read)]
     return read
 ''',
     "hand_out(": '''def hand_out(name, value):
     """Keep arrays that were handed out, and a copy of what they are now."""
     things[name] = value
-    if @look@:
-        copies[name] = [host(array) for array in leaves(value)]
+    copies[name] = [host(array) for array in leaves(value)]
 ''',
     "merged(": '''def merged(caches):
     """Make a group of serial caches, one row each."""
@@ -190,11 +188,11 @@ def _body(failure: FailureFound, writer: Writer) -> list[str]:
         lines += _call_lines(number, step, expression, refused, failure)
     lines += check_lines(failure, failure.steps[-1], last)
     text = "\n".join(lines) + "\n"
-    look = str(failure.trace.config.look == "every")
-    array = writer.made.array
-    more = [writer.made.builder] + [code for begin, code in _MORE.items() if code and _uses(begin, text)]
-    told = [code.replace("@look@", look).replace("@twice@", _TWICE[array]).strip("\n") for code in more if code]
-    return ["".join(f"{code}\n\n\n" for code in told), text]
+    more = [writer.made.builder] + [code for begin, code in _MORE.items() if _uses(begin, text)]
+    told = "".join(code.strip("\n") + "\n\n\n" for code in more if code).replace("@twice@", _TWICE[writer.made.array])
+    if failure.trace.config.look == "last":  # nothing is looked at before the end: a copy would be a look
+        told = re.sub(r"    copies\[name\] = .*\n", "", told).replace(", and a copy of what it is now", "")
+    return [told, text]
 
 
 def _parsed(text: str) -> Call:
