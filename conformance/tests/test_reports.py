@@ -153,7 +153,7 @@ def test_a_verdict_that_is_not_conformant_is_no_passed_case(
     assert said in (case[0].get("message", "") if kind else "")
 
 
-@pytest.mark.parametrize("state", ["stale", "changed", "unknown"])
+@pytest.mark.parametrize("state", ["stale", "changed", "unknown", "twice", "misplaced"])
 def test_an_expected_failure_that_is_not_what_it_was_fails_its_clause(state: Any):
     witness = WitnessReplayed("t", "VIS-1", "VIS-1-1", state, message="take it out")
     run = gather(small(judged("pass"), ended=TargetEnded("t", "violations", 1), witnesses=(witness,)))
@@ -162,6 +162,24 @@ def test_an_expected_failure_that_is_not_what_it_was_fails_its_clause(state: Any
     for form in ("terminal", "markdown", "html"):
         assert "take it out" in FORMS[form](run)
         assert state in FORMS[form](run)
+
+
+def test_what_stands_behind_an_expected_failure_is_told_and_is_no_gap():
+    behind = evolve(judged("not exercised", "TRIM-1"), behind=("VIS-1",), why="not reached behind VIS-1")
+    listed = evolve(judged("expected fail"), expected=("VIS-1-1",))
+    witness = WitnessReplayed("t", "VIS-1", "VIS-1-1", "holds", "known", "https://example.org/1", met=4)
+    run = gather(small(listed, behind, ended=TargetEnded("t", "conformant", 0, detours=4), witnesses=(witness,)))
+    assert run.targets[0].open_musts() == ()
+    for form in ("terminal", "markdown", "html"):
+        text = re.sub(r"<[^>]+>", "", FORMS[form](run))
+        assert "conformant but for 1 expected failure" in text.replace("CONFORMANT", "conformant")
+        assert "TRIM-1 not reached behind VIS-1" in text
+        assert "https://example.org/1" in text
+    told = json.loads(FORMS["json"](run))
+    assert told["clauses"]["TRIM-1"]["behind"] == ["VIS-1"]
+    assert (told["expected_failures"][0]["met"], told["detours"]) == (4, 4)
+    skipped = [case.get("message") for case in junit(run).iter("skipped")]
+    assert skipped == ["expected fail: broken, as the expectations say", "not exercised: not reached behind VIS-1"]
 
 
 # What a failure must show, in every form.
@@ -358,7 +376,7 @@ def test_markdown_fits_a_step_summary_whatever_there_is():
     told = FORMS["markdown"](run)
     assert MOST_BYTES // 2 < len(told.encode()) < MOST_BYTES
     assert "more failures do not fit" in told
-    assert told.rstrip().endswith("runs a trace of your own")
+    assert "not listed: VIS-1; repair it" in told.splitlines()[-1]
 
 
 def test_html_is_of_itself_alone():
