@@ -106,7 +106,8 @@ def _verdict(report: TargetReport) -> Iterator[str]:
 
 def _witness(witness: WitnessReplayed) -> str:
     state = "as it was" if witness.state == "holds" else f"<b>{witness.state}</b>"
-    told = [state, text(witness.reason), code(witness.link) if witness.link else "", text(witness.message)]
+    codes = [code(one) if one else "" for one in (witness.text, witness.link)]
+    told = [state, text(witness.reason), text(witness.message), *codes]
     return f"{text(witness.clause)}: {'; '.join(part for part in told if part)}"
 
 

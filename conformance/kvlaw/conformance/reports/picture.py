@@ -200,8 +200,8 @@ def told_marks(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 
 _WRONG = {
-    "missing": "the law wants {}, and the cache does not show it",
-    "extra": "the cache shows {}, and the law does not allow it",
+    "missing": "the cache does not show {}, which the law wants",
+    "extra": "the cache shows {}, which the law does not allow",
     "other": "the cache shows {} where the law wants another token",
     "twice": "the cache shows {} more than once",
 }
