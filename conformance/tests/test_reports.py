@@ -164,6 +164,12 @@ def test_an_expected_failure_that_is_not_what_it_was_fails_its_clause(state: Any
         assert state in FORMS[form](run)
 
 
+def test_a_pass_of_what_was_never_exercised_is_none():
+    run = gather(small(evolve(judged("pass"), exercised=0), ended=TargetEnded("t", "conformant", 0)))
+    assert [case.get("message") for case in junit(run).iter("skipped")] == ["not exercised: its situation never arose"]
+    assert [case.get("assertions") for case in junit(RUN).iter("testcase")][:3] == ["0", "31", "40"]
+
+
 def test_what_stands_behind_an_expected_failure_is_told_and_is_no_gap():
     behind = evolve(judged("not exercised", "TRIM-1"), behind=("VIS-1",), why="not reached behind VIS-1")
     listed = evolve(judged("expected fail"), expected=("VIS-1-1",))

@@ -2,7 +2,7 @@
 
 ``gather`` takes the events of a whole run, in their order. Of a clause and a kind of cache the last failure counts. A
 clause whose expected failure is not what it was (its witness is stale, changed or unknown) fails, whatever the search
-found.
+found; a pass of a clause that was never exercised is none.
 """
 
 from collections.abc import Iterable
@@ -123,7 +123,9 @@ def _told(report: TargetReport, event: FailureFound | WitnessReplayed | ClauseJu
     if isinstance(event, WitnessReplayed):
         return evolve(report, witnesses=(*report.witnesses, event))
     if isinstance(event, ClauseJudged):
-        return evolve(report, clauses=(*report.clauses, event))
+        vacuous = event.outcome == "pass" and not event.exercised
+        judged = evolve(event, outcome="not exercised") if vacuous else event
+        return evolve(report, clauses=(*report.clauses, judged))
     return evolve(report, ended=event)
 
 
