@@ -1,5 +1,6 @@
 """Reports on the command line: written by ``kvlaw check``, made of records by ``kvlaw report``, scripts of failures."""
 
+import ast
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner, Result
 
 from kvlaw.conformance.cli import cli
@@ -18,6 +20,9 @@ from kvlaw.conformance.event_file import read_events
 from kvlaw.conformance.events import FailureFound, TargetEnded
 from kvlaw.conformance.faults.registry import load_faults
 from kvlaw.conformance.reports.run import gather
+from kvlaw.conformance.scripts.checks import CHECKS
+from kvlaw.conformance.scripts.made import ScriptError
+from kvlaw.conformance.scripts.write import write_script
 from kvlaw.spec.text_form import parse
 
 SAMPLE = Path(__file__).parent / "report_samples" / "run.ndjson"
@@ -324,3 +329,31 @@ def test_where_there_can_be_no_script_it_is_said_why(text: str, target: str, why
     found = kvlaw("replay", kept(text, target), "--script")
     assert found.exit_code == 2
     assert why in flat(found)
+
+
+CODE = "0) or __import__('os').abort() or ("
+
+
+@pytest.mark.parametrize("field", sorted(CHECKS))
+@pytest.mark.parametrize(
+    "target",
+    [
+        "builtin:mlx_lm.RotatingKVCache",
+        f"py:{CODE}",
+        f"py:x:Y --map 'window={CODE}'",
+        "py:x:Y --set 'a",
+        "py:x:Y --set",
+    ],
+)
+def test_a_record_that_someone_wrote_puts_no_code_into_a_script(field: str, target: str):
+    failure = gather(read_events(SAMPLE)).targets[0].failures[0]
+    last = evolve(failure.steps[-1], field=field, law=CODE, expected=CODE, observed=CODE)
+    texts = dict.fromkeys(("clause", "id", "title", "level", "text", "expected", "observed"), f'"""{CODE}\n"""\\')
+    evil = evolve(failure, **texts, prose=CODE, field=field, target=target, steps=(*failure.steps[:-1], last))
+    try:
+        script = write_script(evil)
+    except ScriptError:
+        script = "Cache"
+    names = {node.id for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Name)}
+    assert "Cache" in names
+    assert "__import__" not in names

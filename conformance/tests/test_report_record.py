@@ -20,6 +20,7 @@ from kvlaw.conformance.events import (
     RunStarted,
     TargetEnded,
     TargetStarted,
+    WitnessReplayed,
 )
 from kvlaw.conformance.outputs import OutputError, check_writable, write_whole
 from kvlaw.conformance.recording import Recording
@@ -333,6 +334,19 @@ def test_what_no_shard_exercised_stays_open():
     (target,) = combine(parts).targets
     assert target.clauses[0].outcome == "blocked"
     assert target.end.verdict == "incomplete"
+
+
+def test_an_expected_failure_of_several_shards_is_one_and_wrong_if_it_is_wrong_in_one():
+    holds = WitnessReplayed("t", "VIS-1", "VIS-1-1", "holds", met=2)
+    one, two = run_of(("VIS-1", "expected fail", 3), shard="1/2"), run_of(("VIS-1", "expected fail", 3), shard="2/2")
+    runs = [
+        (name, evolve(run, targets=(evolve(run.targets[0], witnesses=(witness,)),)))
+        for name, run, witness in (("a", one, evolve(holds, state="stale")), ("b", two, holds))
+    ]
+    for parts in (runs, runs[::-1]):
+        (target,) = combine(parts).targets
+        assert [(w.state, w.met) for w in target.witnesses] == [("stale", 4)]
+        assert target.end.verdict == "violations"
 
 
 def test_seeds_are_one_result_that_says_so():

@@ -153,7 +153,7 @@ def test_a_verdict_that_is_not_conformant_is_no_passed_case(
     assert said in (case[0].get("message", "") if kind else "")
 
 
-@pytest.mark.parametrize("state", ["stale", "changed", "unknown"])
+@pytest.mark.parametrize("state", ["stale", "changed", "unknown", "twice", "misplaced"])
 def test_an_expected_failure_that_is_not_what_it_was_fails_its_clause(state: Any):
     witness = WitnessReplayed("t", "VIS-1", "VIS-1-1", state, message="take it out")
     run = gather(small(judged("pass"), ended=TargetEnded("t", "violations", 1), witnesses=(witness,)))
@@ -162,6 +162,30 @@ def test_an_expected_failure_that_is_not_what_it_was_fails_its_clause(state: Any
     for form in ("terminal", "markdown", "html"):
         assert "take it out" in FORMS[form](run)
         assert state in FORMS[form](run)
+
+
+def test_a_pass_of_what_was_never_exercised_is_none():
+    run = gather(small(evolve(judged("pass"), exercised=0), ended=TargetEnded("t", "conformant", 0)))
+    assert [case.get("message") for case in junit(run).iter("skipped")] == ["not exercised: its situation never arose"]
+    assert [case.get("assertions") for case in junit(RUN).iter("testcase")][:3] == ["0", "31", "40"]
+
+
+def test_what_stands_behind_an_expected_failure_is_told_and_is_no_gap():
+    behind = evolve(judged("not exercised", "TRIM-1"), behind=("VIS-1",), why="not reached behind VIS-1")
+    listed = evolve(judged("expected fail"), expected=("VIS-1-1",))
+    witness = WitnessReplayed("t", "VIS-1", "VIS-1-1", "holds", "known", "https://example.org/1", met=4)
+    run = gather(small(listed, behind, ended=TargetEnded("t", "conformant", 0, detours=4), witnesses=(witness,)))
+    assert run.targets[0].open_musts() == ()
+    for form in ("terminal", "markdown", "html"):
+        text = re.sub(r"<[^>]+>", "", FORMS[form](run))
+        assert "conformant but for 1 expected failure" in text.replace("CONFORMANT", "conformant")
+        assert "TRIM-1 not reached behind VIS-1" in text
+        assert "https://example.org/1" in text
+    told = json.loads(FORMS["json"](run))
+    assert told["clauses"]["TRIM-1"]["behind"] == ["VIS-1"]
+    assert (told["expected_failures"][0]["met"], told["detours"]) == (4, 4)
+    skipped = [case.get("message") for case in junit(run).iter("skipped")]
+    assert skipped == ["expected fail: broken, as the expectations say", "not exercised: not reached behind VIS-1"]
 
 
 # What a failure must show, in every form.
@@ -205,8 +229,8 @@ def test_the_picture_marks_what_differs_in_the_step_that_breaks_the_law():
         [("sees", ["extra", "missing"]), ("slots", [])],
     ]
     assert steps[2][0].wrong == (
-        "the law wants t3, and the cache does not show it",
-        "the cache shows t2, and the law does not allow it",
+        "the cache does not show t3, which the law wants",
+        "the cache shows t2, which the law does not allow",
     )
     assert "<title>law: t3, t4, t5, t6; cache: t2 (extra), t3 (missing), t4, t5, t6</title>" in steps[2][0].svg
     assert "<title>cache: t5, t2, t6, t4</title>" in steps[2][1].svg
@@ -231,7 +255,7 @@ def test_a_long_picture_draws_columns_that_behave_alike_as_one():
     law, shown = tuple(range(1, 501)), (*range(1, 300), *range(301, 501))
     (drawn,) = draw(failure_with(Strip("sees", law=law, shown=shown)))[0]
     assert re.findall(r'class="token"[^>]*>([^<]+)<', drawn.svg) == ["t1–299", "t300", "t301–500", "t1–299", "t301–500"]
-    assert drawn.wrong == ("the law wants t300, and the cache does not show it",)
+    assert drawn.wrong == ("the cache does not show t300, which the law wants",)
 
 
 def test_a_wide_picture_is_cut_and_says_so():
@@ -244,7 +268,7 @@ def test_a_wide_picture_is_cut_and_says_so():
 def test_tokens_shown_twice_allowed_only_or_no_tokens_are_told_apart():
     (drawn,) = draw(failure_with(Strip("sees", law=(1, 2, 3), must=(3,), shown=(2, 3, 3, 0))))[0]
     assert marks(drawn.svg) == ["twice", "extra"]
-    assert drawn.wrong == ("the cache shows ?, and the law does not allow it", "the cache shows t3 more than once")
+    assert drawn.wrong == ("the cache shows ?, which the law does not allow", "the cache shows t3 more than once")
     assert drawn.svg.count("cell may") == 2
 
 
@@ -358,7 +382,7 @@ def test_markdown_fits_a_step_summary_whatever_there_is():
     told = FORMS["markdown"](run)
     assert MOST_BYTES // 2 < len(told.encode()) < MOST_BYTES
     assert "more failures do not fit" in told
-    assert told.rstrip().endswith("runs a trace of your own")
+    assert "not listed: VIS-1; repair it" in told.splitlines()[-1]
 
 
 def test_html_is_of_itself_alone():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvlaw.conformance.cli_options import INTERRUPTED, console, errors
+from kvlaw.conformance.cli_options import INTERRUPTED, UNUSABLE, console, errors
 
 if TYPE_CHECKING:
     from kvlaw.conformance.recording import Recording
@@ -54,6 +54,7 @@ def recording_by(reports: tuple[str, ...], json_file: Path | None, events_file: 
 @contextmanager
 def recorded(record: "Recording") -> Generator[None]:
     """End a record, however the run ends: by the user's interrupt or by a target that cannot be run as well."""
+    from kvlaw.conformance.guard import describe
     from kvlaw.conformance.outputs import OutputError
 
     try:
@@ -66,6 +67,9 @@ def recorded(record: "Recording") -> Generator[None]:
         raise
     except OutputError as error:
         raise click.UsageError(str(error)) from None
+    except BaseException as error:  # ours: the run is over all the same, and what it found is told
+        record.end(UNUSABLE, why=describe(error))
+        raise
 
 
 def _report(item: str) -> tuple[str, Path]:

@@ -269,13 +269,17 @@ def _print(report: "TargetReport", *, verbose: bool) -> None:
 def _rerun(failure: "Failure", opened: "Opened", plan: "Plan") -> "tuple[Step, ...]":
     """Keep a failure for replay, and walk its trace once more, step by step."""
     from kvlaw.conformance.check import replay as walk
+    from kvlaw.conformance.session import StoppedError
     from kvlaw.conformance.store import save
 
     try:
         save(failure)
     except OSError as error:
         errors.print(f"{failure.id} is not kept for replay: {error}", style="yellow", markup=False)
-    return walk(opened.subject, plan.profile, failure.trace, spec=plan.spec)
+    try:
+        return walk(opened.subject, plan.profile, failure.trace, spec=plan.spec)
+    except StoppedError:  # there is not the memory to tell it step by step
+        return ()
 
 
 @click.command("try")

@@ -20,7 +20,7 @@ SCHEMA: Literal[1] = 1
 ClauseOutcome = Literal["pass", "fail", "expected fail", "not exercised", "not observed", "blocked", "not applicable"]
 OUTCOMES: tuple[ClauseOutcome, ...] = get_args(ClauseOutcome)
 VerdictWord = Literal["conformant", "violations", "incomplete", "unusable"]
-WitnessState = Literal["holds", "stale", "changed", "unknown"]
+WitnessState = Literal["holds", "stale", "changed", "unknown", "twice", "misplaced"]
 What = Literal["sees", "slots", "fetches", "reads"]
 Ids = tuple[int, ...]
 
@@ -180,8 +180,11 @@ class FailureFound:
 class WitnessReplayed:
     """The stored trace of an expected failure was played: it fails still (``holds``), or the expectation has to change.
 
-    ``stale``: it passes; ``changed``: it fails by another clause or in another way; ``unknown``: its clause or its
-    target does not exist.  ``reason`` and ``link`` are the user's, ``message`` says what to do.
+    ``stale``: it passes; ``changed``: it fails by another clause (``breaks``) or in another way; ``unknown``: its
+    clause is not one that is checked; ``twice``: it is listed before; ``misplaced``: it is listed for a target
+    (``listed_for``) that is not there.  ``text`` is its trace, ``observed`` what the target showed when it was listed,
+    ``listed`` the place where it stands; ``reason`` and ``link`` are the user's, ``message`` says what is wrong, and
+    what to do.  ``met`` counts how often the search met it again, and went on behind it.
     """
 
     event: ClassVar[str] = "witness_replayed"
@@ -192,11 +195,26 @@ class WitnessReplayed:
     reason: str = ""
     link: str = ""
     message: str = ""
+    text: str = ""
+    observed: str = ""
+    listed: str = ""
+    listed_for: str = ""
+    breaks: str = ""
+    met: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """It still fails as it is listed."""
+        return self.state == "holds"
 
 
 @frozen
 class ClauseJudged:
-    """What came out for one clause; ``why`` says why it was not judged."""
+    """What came out for one clause; ``why`` says why it was not judged.
+
+    ``expected`` are the ids of its expected failures that still fail, ``behind`` the clauses whose expected failures
+    kept it from being exercised: then it is no gap of the search.
+    """
 
     event: ClassVar[str] = "clause_judged"
     target: str
@@ -206,6 +224,8 @@ class ClauseJudged:
     outcome: ClauseOutcome
     exercised: int = 0
     why: str = ""
+    expected: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -218,7 +238,8 @@ class TargetEnded:
     """The check of a target is over: its verdict, what that rests on, and why it ended before its time if it did.
 
     ``arithmetic`` is the word of the comparison with the NumPy model, of so many ``reads``; ``errors`` counts what went
-    wrong in calls by message, ``rules`` what the machines did.
+    wrong in calls by message, ``rules`` what the machines did, ``detours`` how often a trace went on behind an expected
+    failure.
     """
 
     event: ClassVar[str] = "target_ended"
@@ -234,6 +255,7 @@ class TargetEnded:
     rules: dict[str, int] = field(factory=dict[str, int])
     interrupted: bool = False
     stopped: str = ""
+    detours: int = 0
 
 
 @frozen

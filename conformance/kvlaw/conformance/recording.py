@@ -68,8 +68,8 @@ class Recording:
         self._keep(event)
 
     def end(self, exit_code: int, *, interrupted: bool = False, why: str = "") -> None:
-        """End the run, and a check that is still open; write the reports. A run that had no target leaves nothing."""
-        if not self.events:
+        """End the run once, and a check that is still open, and write the reports; without a target leave nothing."""
+        if not self.events or self.ended:
             return
         if self._open is not None:
             self._keep(self._broken_off(self._open, exit_code, interrupted, why))
@@ -82,6 +82,11 @@ class Recording:
                 write_whole(path, FORMS[name](run))
             except OSError as error:
                 self.complain(f"--report {name}={path}: {error.strerror or error}; the report is not written")
+
+    @property
+    def ended(self) -> bool:
+        """The run is over."""
+        return bool(self.events) and isinstance(self.events[-1], RunEnded)
 
     @property
     def run(self) -> RunReport:

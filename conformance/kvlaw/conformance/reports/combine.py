@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve, frozen
 
-from kvlaw.conformance.events import ClauseJudged, FailureFound, TargetEnded, TargetStarted, VerdictWord
+from kvlaw.conformance.events import (
+    ClauseJudged,
+    FailureFound,
+    TargetEnded,
+    TargetStarted,
+    VerdictWord,
+    WitnessReplayed,
+)
 from kvlaw.conformance.reports.outcomes import look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.words import clean
@@ -123,9 +130,10 @@ def _together(parts: Sequence[Part]) -> TargetReport:
         errors=_added(end.errors for end in ends),
         rules=_added(end.rules for end in ends),
         interrupted=any(end.interrupted for end in ends),
+        detours=sum(end.detours for end in ends),
         stopped=stopped,
     )
-    witnesses = tuple(witness for report in reports for witness in report.witnesses)
+    witnesses = _witnesses(reports)
     started = evolve(reports[0].started, shard="", budget=_all(r.started.budget for r in reports))
     whole = TargetReport(started, failures, clauses, witnesses, ended, _notes(reports))
     verdict = "unusable" if all(end.verdict == "unusable" for end in ends) else verdict_of(whole)
@@ -202,6 +210,17 @@ def _failures(reports: Sequence[TargetReport]) -> tuple[FailureFound, ...]:
         if known is None or len(failure.trace.calls) < len(known.trace.calls):
             best[failure.clause, failure.kind] = failure
     return tuple(best.values())
+
+
+def _witnesses(reports: Sequence[TargetReport]) -> tuple[WitnessReplayed, ...]:
+    """Keep each expected failure once: as it is not, if one of the runs says so, and met as often as in all of them."""
+    found: dict[tuple[str, str], WitnessReplayed] = {}
+    for witness in (witness for report in reports for witness in report.witnesses):
+        known = found.get((witness.clause, witness.id), witness)
+        kept = known if not known.holds else witness
+        met = witness.met + (known.met if known is not witness else 0)
+        found[witness.clause, witness.id] = evolve(kept, met=met)
+    return tuple(found.values())
 
 
 def _arithmetic(ends: Sequence[TargetEnded]) -> str:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from kvlaw.conformance.events import ClauseJudged, WitnessReplayed
+from kvlaw.conformance.reports.expected import but_for, unreached
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.html_failure import failure_article
 from kvlaw.conformance.reports.html_text import Anchors, code, element, text
@@ -78,7 +79,7 @@ def _target(report: TargetReport, anchors: Anchors, *, explain: bool) -> Iterato
 
 def _verdict(report: TargetReport) -> Iterator[str]:
     started, ended = report.started, report.end
-    yield f'<div class="verdict {ended.verdict}">\n<div class="word">{ended.verdict}</div>\n'
+    yield f'<div class="verdict {ended.verdict}">\n<div class="word">{ended.verdict}{but_for(report)}</div>\n'
     yield f"<p>{text(_in_words(report))}</p>\n"
     if not report.whole:
         yield f'<p class="note">This is not the whole run: {text(report.why_not_whole)}.</p>\n'
@@ -96,6 +97,7 @@ def _verdict(report: TargetReport) -> Iterator[str]:
         "arithmetic": f"{text(ended.arithmetic)} ({ended.reads} reads)",
         "trouble": "<br>".join(f"{count} × {code(message)}" for message, count in list(ended.errors.items())[:10]),
         "expected failures": "<br>".join(_witness(witness) for witness in report.witnesses),
+        "not reached": "<br>".join(text(line) for line in unreached(report)),
         "what next": "<br>".join(text(line) for line in next_steps(report)),
     }
     rows = "".join(f"<dt>{name}</dt><dd>{told}</dd>" for name, told in facts.items() if told)
@@ -104,7 +106,8 @@ def _verdict(report: TargetReport) -> Iterator[str]:
 
 def _witness(witness: WitnessReplayed) -> str:
     state = "as it was" if witness.state == "holds" else f"<b>{witness.state}</b>"
-    told = [state, text(witness.reason), code(witness.link) if witness.link else "", text(witness.message)]
+    codes = [code(one) if one else "" for one in (witness.text, witness.link)]
+    told = [state, text(witness.reason), text(witness.message), *codes]
     return f"{text(witness.clause)}: {'; '.join(part for part in told if part)}"
 
 

@@ -148,7 +148,7 @@ def _means(call: str) -> str:
     told = (asked.__doc__ or "").strip().partition("\n")[0]
     told = re.sub(r"``(\w+)``", lambda name: _value(getattr(asked, name[1], None), name[1]), told)
     told = re.sub(r"\s*\([A-Z]+-\d+(?:, [A-Z]+-\d+| to [A-Z]+-\d+)*\)", "", told)
-    return told.rstrip(".")
+    return re.sub(r"\b1 positions\b", "1 position", told).rstrip(".")
 
 
 def _more(failure: FailureFound) -> Iterator[str]:

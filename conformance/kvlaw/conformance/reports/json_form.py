@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kvlaw.conformance.events import ClauseJudged, FailureFound
+from kvlaw.conformance.events import ClauseJudged, FailureFound, WitnessReplayed
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.spec.trace import dump
 
@@ -35,6 +35,7 @@ def target_json(report: TargetReport, versions: Mapping[str, str]) -> dict[str, 
         "seconds": ended.seconds,
         "errors": ended.errors,
         **_shard(started.shard),
+        **_expected(report),
         **({} if report.whole else {"stopped": report.why_not_whole}),
         **notes,
     }
@@ -50,7 +51,32 @@ def _shard(shard: str) -> dict[str, Any]:
 def _clause(judged: ClauseJudged, failures: tuple[FailureFound, ...]) -> dict[str, Any]:
     traces = [_failure(failure) for failure in failures]
     out = {"level": judged.level, "outcome": judged.outcome, "exercised": judged.exercised, "traces": traces}
-    return {**out, "why": judged.why} if judged.why else out
+    more = {"why": judged.why, "expected": list(judged.expected), "behind": list(judged.behind)}
+    return out | {name: value for name, value in more.items() if value}
+
+
+def _expected(report: TargetReport) -> dict[str, Any]:
+    """Write what became of expected failures, where any are listed."""
+    if not report.witnesses:
+        return {}
+    return {"expected_failures": list(map(_witness, report.witnesses)), "detours": report.end.detours}
+
+
+def _witness(witness: WitnessReplayed) -> dict[str, Any]:
+    told = {
+        "id": witness.id,
+        "target": witness.listed_for or witness.target,
+        "clause": witness.clause,
+        "state": witness.state,
+        "trace": witness.text,
+        "observed": witness.observed,
+        "reason": witness.reason,
+        "link": witness.link,
+        "where": witness.listed,
+        "met": witness.met,
+    }
+    more = {"why": witness.message, "breaks": witness.breaks}
+    return told | {name: value for name, value in more.items() if value}
 
 
 def _failure(failure: FailureFound) -> dict[str, Any]:

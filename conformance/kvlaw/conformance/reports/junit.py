@@ -1,8 +1,9 @@
 """A run as JUnit XML: a suite for each target with one case for each clause, and a suite of verdicts.
 
 A clause that is broken is a failure, with all that is needed to see it again. One that was not judged is *skipped*,
-with its reason: it is never a passed case. A target whose verdict is incomplete, or that could not be run, would be
-green if clauses were all there is; so the suite ``kvlaw verdicts`` has one case for each target.
+with its reason: it is never a passed case; ``assertions`` says how often each was tried. A target whose verdict is
+incomplete, or that could not be run, would be green if clauses were all there is; so the suite ``kvlaw verdicts`` has
+one case for each target.
 """
 
 import re
@@ -69,6 +70,7 @@ def _properties(run: RunReport, report: TargetReport) -> dict[str, str]:
 
 def _case(report: TargetReport, judged: ClauseJudged) -> ET.Element:
     case = ET.Element("testcase", name=f"{judged.clause} {_text(judged.title)}", classname=_text(report.name))
+    case.set("assertions", str(judged.exercised))
     wrong = [w for w in report.wrong_witnesses() if w.clause == judged.clause]
     look = look_of(judged.outcome)
     if look.case == "failed" or wrong:

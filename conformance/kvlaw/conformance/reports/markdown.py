@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound
+from kvlaw.conformance.reports.expected import but_for, unreached
 from kvlaw.conformance.reports.failure_text import headline, text_block, try_command
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.matrix import Matrix, matrix_of
@@ -68,7 +69,7 @@ def _matrix(table: Matrix) -> Iterator[str]:
 
 def _head(report: TargetReport) -> Iterator[str]:
     started, ended = report.started, report.end
-    yield f"## {_SIGNS[ended.verdict]} {code(report.name)}: {ended.verdict}"
+    yield f"## {_SIGNS[ended.verdict]} {code(report.name)}: {ended.verdict}{but_for(report)}"
     yield ""
     yield f"{VERDICTS[ended.verdict][1].capitalize()}."
     yield (
@@ -86,11 +87,13 @@ def _head(report: TargetReport) -> Iterator[str]:
     if open_ones := report.open_musts():
         yield f"Never judged, although they apply: {plain(', '.join(open_ones))}."
         yield ""
-    held = sum(witness.state == "holds" for witness in report.witnesses)
-    if held:
-        yield f"* {held} expected failures are as they were"
+    for witness in report.expected():
+        link = code(witness.link) if witness.link else ""
+        yield f"* expected failure {plain(witness.clause)}, as it was: {plain(witness.reason)} {link}".rstrip()
     for witness in report.wrong_witnesses():
         yield f"* expected failure {plain(witness.clause)} is **{witness.state}**: {code(witness.message)}"
+    for line in unreached(report):
+        yield f"* {plain(line)}"
     for message, count in list(ended.errors.items())[:5]:
         yield f"* trouble, {count} times: {code(message)}"
 

@@ -17,11 +17,11 @@ from attrs import field, frozen
 
 from kvlaw.conformance.events import FailureFound, Ids, StepShown, Strip
 
-GOLDEN = 137.508
-"""Degrees between the hues of two tokens that follow each other: neighbours look different."""
+GOLDEN = 137_508
+"""Thousandths of a degree between the hues of two tokens that follow each other: neighbours look different."""
 DENSE = 26
 """With more columns than this, those that behave alike are drawn as one."""
-MOST_COLUMNS = 72
+MOST_COLUMNS, MOST_KEYS = 72, 5000
 HEIGHT, GAP, LABEL = 26, 4, 46
 
 
@@ -108,6 +108,7 @@ def _axis(strips: Sequence[Strip], ordered: bool) -> Axis:
         keys += [0] if any(token <= 0 for ids in lines for token in ids) else []
     else:
         keys = list(range(max((len(ids) for ids in lines), default=0)))
+    keys = keys[:MOST_KEYS]
     runs = _merged(keys, lines, by_token) if len(keys) > DENSE else [(key, key) for key in keys]
     more = sum(last - first + 1 for first, last in runs[MOST_COLUMNS:]) + max((s.more for s in strips), default=0)
     return Axis(tuple(runs[:MOST_COLUMNS]), by_token, more)
@@ -199,8 +200,8 @@ def told_marks(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 
 _WRONG = {
-    "missing": "the law wants {}, and the cache does not show it",
-    "extra": "the cache shows {}, and the law does not allow it",
+    "missing": "the cache does not show {}, which the law wants",
+    "extra": "the cache shows {}, which the law does not allow",
     "other": "the cache shows {} where the law wants another token",
     "twice": "the cache shows {} more than once",
 }
@@ -231,7 +232,7 @@ def _token(first: int, last: int, *, slot: bool = False) -> Cell:
     if first <= 0:
         return Cell() if slot and first == 0 else Cell("?", None)
     text = f"t{first}" if first == last else f"t{first}–{last}"
-    return Cell(text, (first * GOLDEN) % 360)
+    return Cell(text, first * GOLDEN % 360_000 / 1000)
 
 
 def _indices(axis: Axis) -> list[str]:

@@ -2,7 +2,7 @@
 
 ``gather`` takes the events of a whole run, in their order. Of a clause and a kind of cache the last failure counts. A
 clause whose expected failure is not what it was (its witness is stale, changed or unknown) fails, whatever the search
-found.
+found; a pass of a clause that was never exercised is none.
 """
 
 from collections.abc import Iterable
@@ -62,11 +62,23 @@ class TargetReport:
         """List the MUST clauses that were not judged although they apply."""
         from kvlaw.conformance.reports.outcomes import look_of
 
-        return tuple(c.clause for c in self.clauses if c.level == "MUST" and look_of(c.outcome).open)
+        return tuple(c.clause for c in self.clauses if c.level == "MUST" and look_of(c.outcome).open and not c.behind)
+
+    def expected(self) -> tuple[WitnessReplayed, ...]:
+        """List the expected failures that still fail as they are listed."""
+        return tuple(witness for witness in self.witnesses if witness.holds)
 
     def wrong_witnesses(self) -> tuple[WitnessReplayed, ...]:
         """List the expected failures that are not what they were."""
-        return tuple(witness for witness in self.witnesses if witness.state != "holds")
+        return tuple(witness for witness in self.witnesses if not witness.holds)
+
+    def unreached(self) -> dict[str, list[str]]:
+        """List the clauses that expected failures kept from being exercised, by the clauses of these failures."""
+        found: dict[str, list[str]] = {}
+        for clause in self.clauses:
+            if clause.behind:
+                found.setdefault(", ".join(clause.behind), []).append(clause.clause)
+        return found
 
 
 @frozen
@@ -111,7 +123,9 @@ def _told(report: TargetReport, event: FailureFound | WitnessReplayed | ClauseJu
     if isinstance(event, WitnessReplayed):
         return evolve(report, witnesses=(*report.witnesses, event))
     if isinstance(event, ClauseJudged):
-        return evolve(report, clauses=(*report.clauses, event))
+        vacuous = event.outcome == "pass" and not event.exercised
+        judged = evolve(event, outcome="not exercised") if vacuous else event
+        return evolve(report, clauses=(*report.clauses, judged))
     return evolve(report, ended=event)
 
 

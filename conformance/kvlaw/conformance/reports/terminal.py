@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvlaw.conformance.events import ClauseJudged, FailureFound
+from kvlaw.conformance.reports.expected import advice, but_for, expected_block, unreached
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
@@ -35,6 +36,8 @@ def print_target(console: Console, report: TargetReport, *, verbose: bool = Fals
     report = fit(report)
     for failure in report.failures:
         console.print(failure_block(failure))
+    if report.witnesses:
+        console.print(expected_block(report))
     console.print(clause_table(report.clauses, verbose=verbose))
     console.print(summary(report))
 
@@ -126,29 +129,21 @@ def summary(report: TargetReport) -> RenderableType:
     told = ", ".join(f"{counts[o]} {o}" for o in LOOKS if counts[o])
     lines = [
         Text.assemble(
-            (ended.verdict.upper(), f"bold {VERDICTS[ended.verdict][0]}"),
+            (ended.verdict.upper() + but_for(report), f"bold {VERDICTS[ended.verdict][0]}"),
             f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
         ),
         Text(f"clauses     {told}"),
+        *[Text(f"behind      {line}", "yellow") for line in unreached(report)],
         Text(f"arithmetic  {ended.arithmetic} ({ended.reads} reads)"),
         Text(
             f"played      {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
             f"budget {started.budget}, seed {started.seed}"
         ),
         *[Text(f"trouble     {count} x {message}", "yellow") for message, count in list(ended.errors.items())[:5]],
-        *[Text(f"expected    {line}", style) for line, style in _witnesses(report)],
         *[Text(f"note        {note}", "yellow") for note in report.notes],
         *[Text(f"next        {line}", "cyan") for line in next_steps(report)],
     ]
     return Group(*lines)
-
-
-def _witnesses(report: TargetReport) -> list[tuple[str, str]]:
-    """Say how expected failures stand: those that are as they were in one line, each other one by itself."""
-    held = sum(witness.state == "holds" for witness in report.witnesses)
-    lines = [(f"{held} failure{'' if held == 1 else 's'} as expected", "dim")] if held else []
-    wrong = [f"{w.clause} {w.state}: {w.message}" for w in report.wrong_witnesses()]
-    return lines + [(line, "red") for line in wrong]
 
 
 def next_steps(report: TargetReport) -> list[str]:
@@ -158,6 +153,8 @@ def next_steps(report: TargetReport) -> list[str]:
         return ["interrupted: what was found so far is shown; run the same command again for the rest"]
     if ended.stopped:
         return [f"stopped: {ended.stopped}; what was found so far is shown"]
+    if told := advice(report):
+        return told
     if report.started.shard:
         return [f"share {report.started.shard}: the verdict is that of all shares: kvlaw report --combine"]
     if ended.verdict == "violations":

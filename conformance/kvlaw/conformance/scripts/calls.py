@@ -37,6 +37,8 @@ from kvlaw.spec.calls import (
 )
 from kvlaw.spec.config import Config, LayerSpec
 
+MOST, MOST_ROWS = 4096, 64
+"""Longer appends and larger groups make no script that anyone reads."""
 SPOILS = {
     "rank": "(keys[0], values[0])",
     "batch": "(twice(keys, 0), twice(values, 0))",
@@ -63,8 +65,8 @@ class Writer:
         built = self.made.build(self.config.layer.serial, self.config)
         if not self.config.is_rows:
             return self.keep("c0", built)
-        if not self.config.row_count:
-            raise ScriptError("mlx-lm makes no group without rows")
+        if not 1 <= self.config.row_count <= MOST_ROWS:
+            raise ScriptError(f"no script can make a group with {self.config.row_count:.10g} rows")
         self.rows["c0"] = self.config.row_count
         return self.keep("c0", f"merged([{', '.join([built] * self.config.row_count)}])")
 
@@ -81,8 +83,8 @@ class Writer:
 
 
 def _append(writer: Writer, call: Any, refused: bool) -> str:
-    if call.verb not in ("decode", "window", "dense") or call.length < 1:
-        raise ScriptError(f"no script can make the call {call.verb!r} of {call.length} positions")
+    if call.verb not in ("decode", "window", "dense") or not 1 <= call.length <= MOST:
+        raise ScriptError(f"no script can make the call {call.verb!r} of {call.length:.10g} positions")
     how = call.malformed
     if how is not None and how not in SPOILS:
         raise ScriptError(f"no script can spoil tensors by {how!r}")

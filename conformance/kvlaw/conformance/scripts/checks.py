@@ -31,7 +31,7 @@ def _strip(step: StepShown, what: str) -> Strip:
     of = "" if row is None else f"row {row}"
     found = next((s for s in step.strips if s.what == what and s.of == of and s.law is not None), None)
     if found is None or found.more:
-        raise ScriptError("the record does not tell which tokens the law wants: replay the failure and try again")
+        raise ScriptError("no script can be written: the record does not tell which tokens the law wants")
     return found
 
 
@@ -79,6 +79,8 @@ def _answer(failure: FailureFound, step: StepShown, _call: Call) -> list[str]:
 
 
 def _offset(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
+    if not re.fullmatch(r"\d+", step.expected):
+        raise ScriptError(f"no script can judge the offset {step.expected!r:.80}")
     name, row = getattr(call, "as_", None) or call.on, _row(step)
     name = call.on if call.appends or call.verb in ("state", "mask", "merge") else name
     where = f"offsets(things[{name!r}])" + ("" if row is None else f"[{row}]")

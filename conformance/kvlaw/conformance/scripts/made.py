@@ -69,13 +69,14 @@ def made_of(target: str) -> Made:
     Raises:
         ScriptError: if its caches are not of a class that a script could import, with the interface of mlx-lm's.
     """
-    words = shlex.split(target)
-    options = dict(
-        word.split("=", 1) for option, word in zip(words[1::2], words[2::2], strict=False) if option == "--set"
-    )
-    mapping = dict(
-        word.split("=", 1) for option, word in zip(words[1::2], words[2::2], strict=False) if option == "--map"
-    )
+    try:
+        words = shlex.split(target)
+        given = list(zip(words[1::2], words[2::2], strict=True))
+        options, mapping = (
+            dict(word.split("=", 1) for option, word in given if option == name) for name in ("--set", "--map")
+        )
+    except ValueError:
+        raise ScriptError(f"no script can be written: {target!r:.200} is no target with its options") from None
     odd = next((name for name in mapping.values() if not name.isidentifier()), None)
     if odd is not None:
         raise ScriptError(f"no script can be written: {odd!r} is no name of a parameter")

@@ -11,6 +11,7 @@ from kvlaw.conformance.scripts.checks import check_lines
 from kvlaw.conformance.scripts.made import Made, ScriptError, made_of
 from kvlaw.spec.calls import Call, LookAt
 from kvlaw.spec.config import Config
+from kvlaw.spec.structure import TraceError
 from kvlaw.spec.text_form import parse_call
 
 _DTYPES = {
@@ -77,7 +78,7 @@ def _head(failure: FailureFound, made: Made) -> str:
     return (
         f'"""{text}\n"""\n\nimport copy\nimport importlib\nimport inspect\nimport os\nimport sys\nimport tempfile\n\n'
         f"{_IMPORTS[made.array]}\n\n"
-        "sys.path.insert(0, os.getcwd())\n"
+        "sys.path.append(os.getcwd())\n"
         f'module, _, name = (sys.argv[1] if len(sys.argv) > 1 else {made.path!r}).partition(":")\n'
         "Cache = importlib.import_module(module)\n"
         'for part in name.split("."):\n    Cache = getattr(Cache, part)\n\n'
@@ -114,15 +115,13 @@ _MORE = {
     "remember(": '''def remember(name, read):
     """Keep a read, to ask it again, and a copy of what it is now."""
     things[name] = read
-    if @look@:
-        copies[name] = [host(array) for array in leaves(read)]
+    copies[name] = [host(array) for array in leaves(read)]
     return read
 ''',
     "hand_out(": '''def hand_out(name, value):
     """Keep arrays that were handed out, and a copy of what they are now."""
     things[name] = value
-    if @look@:
-        copies[name] = [host(array) for array in leaves(value)]
+    copies[name] = [host(array) for array in leaves(value)]
 ''',
     "merged(": '''def merged(caches):
     """Make a group of serial caches, one row each."""
@@ -182,18 +181,25 @@ def _body(failure: FailureFound, writer: Writer) -> list[str]:
         if number == 0:
             expression = writer.opening()
         else:
-            last, _ = parse_call(step.call)
+            last = _parsed(step.call)
             if isinstance(last, LookAt) and failure.trace.config.look == "last" and not step.diverges:
                 continue
             expression = writer.write(last, refused=refused)
         lines += _call_lines(number, step, expression, refused, failure)
     lines += check_lines(failure, failure.steps[-1], last)
     text = "\n".join(lines) + "\n"
-    look = str(failure.trace.config.look == "every")
-    array = writer.made.array
-    more = [writer.made.builder] + [code for begin, code in _MORE.items() if code and _uses(begin, text)]
-    told = [code.replace("@look@", look).replace("@twice@", _TWICE[array]).strip("\n") for code in more if code]
-    return ["".join(f"{code}\n\n\n" for code in told), text]
+    more = [writer.made.builder] + [code for begin, code in _MORE.items() if _uses(begin, text)]
+    told = "".join(code.strip("\n") + "\n\n\n" for code in more if code).replace("@twice@", _TWICE[writer.made.array])
+    if failure.trace.config.look == "last":  # nothing is looked at before the end: a copy would be a look
+        told = re.sub(r"    copies\[name\] = .*\n", "", told).replace(", and a copy of what it is now", "")
+    return [told, text]
+
+
+def _parsed(text: str) -> Call:
+    try:
+        return parse_call(text)[0]
+    except TraceError as error:
+        raise ScriptError(f"no script can be written: {error}") from None
 
 
 def _uses(begin: str, text: str) -> bool:
