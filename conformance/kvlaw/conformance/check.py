@@ -15,6 +15,9 @@ from typing import Any, Literal
 from attrs import define, evolve, field, frozen
 
 from kvlaw.conformance.corpus import entries_for
+from kvlaw.conformance.expectations.entries import Expected
+from kvlaw.conformance.expectations.outcomes import accounted
+from kvlaw.conformance.expectations.witnesses import Witness, replayed
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
@@ -64,7 +67,11 @@ EFFORTS: dict[Budget, Effort] = {
 
 @frozen
 class Plan:
-    """What to check: the target under its name, the kinds it serves, the profile, the budget and the seed."""
+    """What to check: the target under its name, the kinds it serves, the profile, the budget and the seed.
+
+    ``spec`` is the version of the specification that is asked for (empty: the newest). ``expected`` are the failures
+    that are listed for this target; with ``learn`` those that are found are listed as well, and gone around.
+    """
 
     target: str
     kinds: tuple[Kind, ...]
@@ -73,6 +80,9 @@ class Plan:
     seed: int = 0
     fixed: Mapping[str, Any] = field(factory=dict[str, Any])
     modelled: bool = False
+    spec: str = ""
+    expected: tuple[Expected, ...] = ()
+    learn: bool = False
 
 
 @define
@@ -92,12 +102,14 @@ OnCall = Callable[[int], object]
 def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckResult:
     """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far."""
     started = time.monotonic()
-    sessions: list[Session] = []
+    by_kind = {kind: _session(plan, subject, kind, report) for kind in plan.kinds}
+    sessions = list(by_kind.values())
+    witnesses: tuple[Witness, ...] = ()
     interrupted, stopped = False, ""
     try:
-        for kind in plan.kinds:
-            sessions.append(_session(plan, subject, kind, report))
-            _explore(plan, sessions[-1], kind)
+        witnesses = replayed(by_kind, plan.expected, plan.profile)
+        for kind, session in by_kind.items():
+            _explore(plan, session, kind)
         for session in sessions:
             for clause, failure in list(session.failures.items()):
                 session.failures[clause] = _shortest(session, failure, report)
@@ -108,7 +120,7 @@ def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckRe
     swept = [(clause, config) for s in sessions for clause, configs in s.swept.items() for config in configs]
     found = [failure for session in sessions for failure in session.failures.values()]
     failures = [evolve(f, seen=told_of(c for clause, c in swept if clause == f.clause)) for f in found]
-    result = _result(plan, subject, sessions, failures)
+    result = accounted(_result(plan, subject, sessions, failures), [s.steering for s in sessions], witnesses)
     return evolve(result, seconds=time.monotonic() - started, interrupted=interrupted, stopped=stopped)
 
 
@@ -186,7 +198,9 @@ def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) ->
             report(progress)
 
     fixed = frozenset(plan.fixed)
-    return Session(subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed, on_progress=tell)
+    session = Session(subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed, on_progress=tell)
+    session.steering.learn = plan.learn
+    return session
 
 
 def _explore(plan: Plan, session: Session, kind: Kind) -> None:
@@ -194,7 +208,7 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     policies = served(session.subject, session.subject.capabilities)
     for entry in entries_for(kind, session.subject.capabilities, plan.profile, policies):
         if _chosen(entry.trace.config, plan):
-            session.play(entry.trace)
+            session.play(entry.trace, entry.expect)
     window = plan.fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
     plain = Config(kind, window, kv_heads=1, groups=1)
     swept = () if kind in RECURRENT_KINDS else sweep(plain, policies, plan.fixed)
@@ -208,6 +222,7 @@ def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     for machine, examples, steps in machines(kind, EFFORTS[plan.budget]):
         if examples:
             session.stage = STAGES[machine]
+            session.steering.turn()
             play(bind(machine, session, kind, dict(plan.fixed)), examples, steps, plan.seed)
 
 

@@ -4,11 +4,12 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from kvlaw.conformance.expectations.witnesses import Witness
 from kvlaw.conformance.failures import Failure
 from kvlaw.spec.clauses import Clause
 from kvlaw.spec.trace import dump
 
-ClauseOutcome = Literal["pass", "fail", "not exercised", "not applicable"]
+ClauseOutcome = Literal["pass", "fail", "expected fail", "not exercised", "not applicable"]
 VerdictWord = Literal["conformant", "violations", "incomplete"]
 EXIT_CODES: dict[str, int] = {"conformant": 0, "violations": 1, "usage": 2, "unusable": 3, "incomplete": 4}
 """0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, 2 usage, 3 the target could not be run, 4
@@ -17,13 +18,19 @@ incomplete."""
 
 @frozen
 class ClauseResult:
-    """What came out for one clause; ``why`` says why it is not applicable."""
+    """What came out for one clause; ``why`` says why it is not applicable.
+
+    ``expected`` are the listed failures of the clause that still fail, ``behind`` the clauses whose listed failures
+    kept it from being exercised.
+    """
 
     clause: Clause
     outcome: ClauseOutcome
     exercised: int = 0
     failures: tuple[Failure, ...] = ()
     why: str = ""
+    expected: tuple[Witness, ...] = ()
+    behind: tuple[str, ...] = ()
 
 
 @frozen
@@ -62,6 +69,12 @@ class CheckResult:
     interrupted: bool = False
     stopped: str = ""
     """Why the check ended before its time, other than by the user."""
+    witnesses: tuple[Witness, ...] = ()
+    """What became of each listed failure."""
+    learnt: tuple[Failure, ...] = ()
+    """The failures that were found and not listed, each on its shortest trace, where they were to be learnt."""
+    detours: int = 0
+    """How often a trace went on behind a listed failure."""
 
     @property
     def whole(self) -> bool:
@@ -75,13 +88,31 @@ class CheckResult:
 
     @property
     def open(self) -> tuple[ClauseResult, ...]:
-        """The clauses whose situation never arose with the field observed."""
-        return tuple(r for r in self.clauses if r.outcome == "not exercised")
+        """The clauses whose situation never arose with the field observed, for no reason that is listed."""
+        return tuple(r for r in self.clauses if r.outcome == "not exercised" and not r.behind)
+
+    @property
+    def behind(self) -> tuple[ClauseResult, ...]:
+        """The clauses that listed failures kept from being exercised."""
+        return tuple(r for r in self.clauses if r.behind)
+
+    @property
+    def expected(self) -> tuple[Witness, ...]:
+        """The listed failures that still fail as listed."""
+        return tuple(w for w in self.witnesses if w.holds)
+
+    @property
+    def outdated(self) -> tuple[Witness, ...]:
+        """The listed failures that are not what they were."""
+        return tuple(w for w in self.witnesses if not w.holds)
 
     @property
     def verdict(self) -> VerdictWord:
-        """One word: violations before incomplete before conformant; only MUST clauses can make a check incomplete."""
-        if self.failed:
+        """One word: violations before incomplete before conformant; only MUST clauses can make a check incomplete.
+
+        A listed failure that is not what it was counts as a violation: of what the file says.
+        """
+        if self.failed or self.outdated:
             return "violations"
         if not self.whole or any(r.clause.level == "MUST" for r in self.open):
             return "incomplete"
@@ -108,6 +139,8 @@ class CheckResult:
             "traces": self.traces,
             "seconds": round(self.seconds, 2),
             "errors": self.errors,
+            "expected_failures": [_witness_json(w) for w in self.witnesses],
+            "detours": self.detours,
             **({} if self.whole else {"stopped": self.stopped or "interrupted"}),
         }
 
@@ -124,5 +157,29 @@ def _clause_json(result: ClauseResult) -> dict[str, Any]:
         }
         for f in result.failures
     ]
-    out = {"level": result.clause.level, "outcome": result.outcome, "exercised": result.exercised, "traces": traces}
-    return {**out, "why": result.why} if result.why else out
+    out: dict[str, Any] = {"level": result.clause.level, "outcome": result.outcome, "exercised": result.exercised}
+    return {
+        **out,
+        "traces": traces,
+        **({"why": result.why} if result.why else {}),
+        **({"expected": [w.expected.id for w in result.expected]} if result.expected else {}),
+        **({"behind": list(result.behind)} if result.behind else {}),
+    }
+
+
+def _witness_json(witness: Witness) -> dict[str, Any]:
+    entry = witness.expected
+    return {
+        "id": entry.id,
+        "target": entry.target,
+        "clause": entry.clause,
+        "state": witness.state,
+        "trace": entry.text,
+        "observed": entry.observed,
+        "reason": entry.reason,
+        "link": entry.link,
+        "where": entry.where,
+        "met": witness.met,
+        **({"why": witness.why} if witness.why else {}),
+        **({"breaks": witness.failure.clause} if witness.failure is not None else {}),
+    }

@@ -1,7 +1,8 @@
 """What a check gathers while traces run: coverage by clause, failures by clause, counts of calls and rules.
 
 ``Session.play`` walks one stored trace; machines walk their own with ``Session.lockstep`` and report each step to
-``Session.note``.  Nothing here chooses calls, and nothing raises because a cache fails.
+``Session.note``.  Nothing here chooses calls, and nothing raises because a cache fails. Where failures are listed
+(``steering``), a trace that meets one goes on without what sets it off (``Session.go_on``).
 """
 
 import time
@@ -9,12 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from kvlaw.conformance.compare import Divergence
+from kvlaw.conformance.expectations.detours import Detour
+from kvlaw.conformance.expectations.entries import Expected
+from kvlaw.conformance.expectations.marks import Mark, mark_of
+from kvlaw.conformance.expectations.steering import MOST_DETOURS, MOST_LEARNT, Steering
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
-from kvlaw.conformance.minimise import Minimised, minimise
+from kvlaw.conformance.minimise import Minimised, acted_on, minimise
 from kvlaw.reference.oracle import Profile, UnknownObjectError
 from kvlaw.spec.calls import Append, Call, Clone, Load, Save, SpoilFile
 from kvlaw.spec.config import Config
@@ -35,6 +40,16 @@ def within_means() -> Generator[None]:
         raise StoppedError("the check ran out of memory; fix a smaller batch, heads, D or window") from error
     except RecursionError as error:
         raise StoppedError("the check ran out of stack; does the target set Python's recursion limit?") from error
+
+
+@frozen
+class Way:
+    """A trace that goes on behind listed failures: its walk, its calls, what it asks no more, its detours so far."""
+
+    run: Lockstep
+    calls: tuple[Call, ...]
+    avoided: frozenset[Mark]
+    made: int
 
 
 @define
@@ -60,39 +75,131 @@ class Session:
     started: float = field(factory=time.monotonic)
     stage: str = ""
     on_progress: Callable[["Session"], None] | None = None
+    steering: Steering = field(init=False)
+
+    @steering.default  # type: ignore[reportUnknownMemberType] # attrs' own decorator
+    def _steering(self) -> Steering:
+        return Steering(self.walk, self.attribute)
 
     def lockstep(self) -> Lockstep:
         """Make a fresh lockstep run."""
         self.traces += 1
-        return Lockstep(self.subject, self.profile, self.clauses, arithmetic=self.arithmetic)
+        return self._lockstep()
 
-    def play(self, trace: Trace) -> tuple[Step, ...]:
-        """Walk a stored trace and note every step; where nobody knows the codes of arbitrary data, with known data."""
+    def _lockstep(self, *, noted: bool = True) -> Lockstep:
+        masks = self.steering.masks(noted=noted) if self.steering.known else None
+        arithmetic = noted and self.arithmetic
+        return Lockstep(self.subject, self.profile, self.clauses, arithmetic=arithmetic, masks=masks)
+
+    def walk(self, trace: Trace) -> tuple[Step, ...] | None:
+        """Walk a trace without noting anything; None if nobody can be asked it."""
+        try:
+            with within_means():
+                return self._lockstep(noted=False).run(trace)
+        except UnknownObjectError:
+            return None
+
+    def play(self, trace: Trace, about: str = "") -> tuple[Step, ...]:
+        """Walk a stored trace and note every step; where nobody knows the codes of arbitrary data, with known data.
+
+        ``about`` is the clause whose situation the trace is stored for.
+        """
         if trace.config.bits and not self.arithmetic:
             trace = evolve(trace, config=evolve(trace.config, stamp="code"))
         run = self.lockstep()
         with within_means():
             steps = run.run(trace)
+        detour = None
         for index, step in enumerate(steps):
-            self.note(trace.config, tuple(trace.calls[:index]), step)
+            detour = self.note(trace.config, tuple(trace.calls[:index]), step, trace.calls, about)
         self.close(run)
+        if detour is not None:
+            self._play_on(detour, about)
         return steps
+
+    def _play_on(self, detour: Detour, about: str) -> None:
+        """Play a stored trace around listed failures, to its end."""
+        way = self.go_on(detour, frozenset(), about=about)
+        if way is not None:
+            with within_means():
+                steps = way.run.finish()
+            for step in steps:
+                self.note(way.run.config, way.calls, step, about=about)
+            self.close(way.run)
 
     def sweep(self, trace: Trace) -> None:
         """Walk one of the traces that stand for every storage policy, and keep which of them fail by which clause."""
         for divergence in [d for step in self.play(trace) for d in step.divergences[:1]]:
             self.swept.setdefault(divergence.clause, []).append(trace.config)
 
-    def note(self, config: Config, calls: tuple[Call, ...], step: Step) -> None:
-        """Take one step into account: coverage, and the first divergence of its trace."""
+    def note(
+        self, config: Config, calls: tuple[Call, ...], step: Step, whole: tuple[Call, ...] | None = None, about: str = ""
+    ) -> Detour | None:
+        """Take one step into account: coverage, and the first divergence of its trace.
+
+        Gives the way around a divergence that is a listed failure, for the ``whole`` of the trace's calls if there are
+        more than were made.
+        """
         self.calls += step.call is not None
         self.exercised.update(step.exercised)
         if step.record.outcome == "error":
             self.errors[step.message] += 1
+        detour = None
         if step.divergences:
-            self._found(self.attribute(Trace(config, calls), step.divergences[0]))
+            failure = self.attribute(Trace(config, calls), step.divergences[0])
+            detour = self._around(failure, Trace(config, calls if whole is None else whole), step, about)
         if self.on_progress is not None and self.calls % 20 == 0:
             self.on_progress(self)
+        return detour
+
+    def _around(self, failure: Failure, whole: Trace, step: Step, about: str) -> Detour | None:
+        """Give the way around a failure that is listed; keep one that is not."""
+        met = self.steering.listed(failure)
+        if met is None:
+            self._found(failure)
+            return None
+        if about:
+            self.steering.keeps((about,), met[0])
+        return self.steering.detour(whole, *met, step)
+
+    def go_on(self, detour: Detour, avoided: frozenset[Mark], made: int = 0, about: str = "") -> Way | None:
+        """Walk a detour, and the detours from it; None where the trace ends, or has gone around too much.
+
+        ``made`` counts the detours that the trace had before.
+        """
+        while made < MOST_DETOURS:
+            made += 1
+            avoided |= {detour.avoided} if detour.avoided is not None else set()
+            run = self._lockstep()
+            calls, step, onward = self._walk_on(run, detour.trace, avoided, about)
+            if not step.over:
+                return Way(run, calls, avoided, made)
+            self.close(run)
+            if onward is None:
+                return None
+            detour = onward
+        return None
+
+    def _walk_on(
+        self, run: Lockstep, trace: Trace, avoided: frozenset[Mark], about: str
+    ) -> tuple[tuple[Call, ...], Step, Detour | None]:
+        """Make those calls of a trace that can be made and are not to be avoided; give them, and the last step."""
+        with within_means():
+            step = run.open(trace.config)
+        calls: list[Call] = []
+        detour = self.note(trace.config, (), step, trace.calls, about)
+        for call in trace.calls:
+            if step.over:
+                break
+            there = all(name in run.oracle.world for name in acted_on(call))
+            if not there or mark_of(call, run.oracle.world) in avoided:
+                continue
+            with within_means():
+                step = run.step(call)
+            calls.append(step.call or call)
+            detour = self.note(trace.config, tuple(calls), step, about=about)
+        run.names = len(calls)  # the reads that were named before keep their names
+        return tuple(calls), step, detour
 
     def close(self, run: Lockstep) -> None:
         """Take a finished run's arithmetic into account."""
@@ -100,18 +207,19 @@ class Session:
         self.reads_different += run.arithmetic.different
 
     def _found(self, failure: Failure) -> None:
+        """Keep a failure, the smallest of each clause; or all of them, shortened, where they are to be learnt."""
+        if self.steering.learn and len(self.steering.learnt) < MOST_LEARNT:
+            short = self.shortest(failure)
+            self.steering.learns(short, Expected(self.target, short.clause, short.trace).id)
+            return
         known = self.failures.get(failure.clause)
         if known is None or _size(failure.trace) < _size(known.trace):
             self.failures[failure.clause] = failure
 
     def diverges(self, trace: Trace) -> tuple[Trace, Divergence] | None:
         """Walk a trace without noting anything; give it cut after the call that diverges, and the divergence."""
-        try:
-            with within_means():
-                steps = Lockstep(self.subject, self.profile, self.clauses).run(trace)
-        except UnknownObjectError:  # a call that nobody can be asked: no shorter form of a failure
-            return None
-        if not steps[-1].divergences:
+        steps = self.walk(trace)
+        if steps is None or not steps[-1].divergences:  # or a call that nobody can be asked: no shorter form of one
             return None
         return Trace(trace.config, trace.calls[: len(steps) - 1]), steps[-1].divergences[0]
 
@@ -139,7 +247,7 @@ class Session:
                 continue
             found = self.diverges(control)
             if found is not None:
-                return self._charged(*found)
+                return self.attribute(*found) if found[1].clause.startswith("PERS") else self._charged(*found)
         return self._charged(trace, divergence)
 
     def _charged(self, trace: Trace, divergence: Divergence) -> Failure:
@@ -157,7 +265,7 @@ class Session:
             if found is None:
                 return False
             charged = self.attribute(*found)
-            if charged.clause != failure.clause or charged.trace != found[0]:
+            if charged.clause != failure.clause or charged.trace != found[0] or self.steering.listed(charged):
                 return False
             last[candidate] = evolve(charged, minimal=True)
             return True

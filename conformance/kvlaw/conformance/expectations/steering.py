@@ -1,0 +1,191 @@
+"""Exploration that goes on behind listed failures.
+
+A ``Session`` asks ``Steering.listed`` whether a failure is a listed one. It is, if it has what the listed one needs, and
+still fails in the listed way when everything else is taken away from it (``bare``); whatever clause it was charged to
+in its circumstances. If so, ``Steering.detour`` gives the way around.
+
+While expectations are being written, ``learn`` is on: what is found is shortened at once, and gone around as well, but
+only from the next machine on (``turn``): Hypothesis asks that the same draws always lead to the same calls.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from kvlaw.conformance.compare import Divergence
+from kvlaw.conformance.expectations.bare import bare
+from kvlaw.conformance.expectations.detours import Detour, around
+from kvlaw.conformance.expectations.marks import Mark
+from kvlaw.conformance.expectations.masks import Masks
+from kvlaw.conformance.expectations.triggers import Trigger
+from kvlaw.conformance.failures import Failure
+from kvlaw.spec.config import Config
+from kvlaw.spec.trace import Trace
+
+if TYPE_CHECKING:
+    from kvlaw.conformance.lockstep import Step
+
+MOST_DETOURS = 4
+"""How often a trace is gone on with."""
+MOST_LEARNT = 40
+"""How many failures are learnt of one kind of cache; behind so many, exploration stops where one more is found."""
+Walk = Callable[[Trace], "tuple[Step, ...] | None"]
+"""Walks a trace without noting anything; None for a trace that nobody can be asked."""
+
+
+@frozen
+class Known:
+    """A failure that is listed, under a name, and what it needs."""
+
+    name: str
+    clause: str
+    trigger: Trigger
+
+    def covers(self, clause: str, trigger: Trigger | None) -> bool:
+        """Tell whether a failure that has nothing beside what this one needs is this one."""
+        return trigger is not None and clause == self.clause and self.trigger.covers(trigger)
+
+
+@frozen
+class Found:
+    """A failure that was found: with the marks of its calls, the opening's left out, and its trigger."""
+
+    failure: Failure
+    marks: tuple[Mark, ...]
+    trigger: Trigger
+
+
+@frozen
+class _Barely:
+    """What is left of a failure: where its last call acts, and if that fails, by which clause and trigger."""
+
+    mark: tuple[str, str]
+    clause: str = ""
+    trigger: Trigger | None = None
+
+
+@define
+class Steering:
+    """The listed failures of one session, how often each was met, and what each kept from being exercised."""
+
+    walk: Walk
+    attribute: Callable[[Trace, Divergence], Failure]
+    known: list[Known] = field(factory=list[Known])
+    learn: bool = False
+    learnt: list[Failure] = field(factory=list[Failure])
+    coming: list[Known] = field(factory=list[Known])
+    """What is learnt, and gone around from the next turn on."""
+    met: Counter[str] = field(factory=Counter[str])
+    detours: int = 0
+    hidden: dict[str, set[str]] = field(factory=dict[str, set[str]])
+    """Clause to the clauses of the listed failures that stood before its situation."""
+    walked: "dict[Trace, _Barely | None]" = field(factory=dict[Trace, "_Barely | None"])
+
+    def masks(self, *, noted: bool) -> Masks:
+        """Make what hides wrong reports in one walk."""
+        return Masks(self._hides, self._note if noted else _ignore)
+
+    def _note(self, name: str) -> None:
+        self.met[name] += 1
+
+    def _hides(self, divergence: Divergence, config: Config, marks: tuple[Mark, ...]) -> str:
+        found = Trigger.of(divergence, config, marks)
+        return next(
+            (k.name for k in self.known if k.clause == divergence.clause and k.trigger.masks(found)), ""
+        )
+
+    def examine(self, failure: Failure) -> Found | None:
+        """Walk a failure's trace again for its trigger; None if the target does not answer as before."""
+        steps = self.walk(failure.trace)
+        if steps is None or len(steps) < 1 or not steps[-1].divergences:
+            return None
+        marks = tuple(step.mark for step in steps)
+        trigger = Trigger.of(steps[-1].divergences[0], failure.trace.config, marks)
+        return Found(failure, marks[1:], trigger)
+
+    def listed(self, failure: Failure) -> tuple[Known, Found] | None:
+        """Say which listed failure this is."""
+        if not (self.known or self.coming):
+            return None
+        found = self.examine(failure)
+        if found is None:
+            return None
+        known = next((k for k in (*self.known, *self.coming) if self._is(k, found)), None)
+        return None if known is None else (known, found)
+
+    def _is(self, known: Known, found: Found) -> bool:
+        """Take away from a failure what the listed one does without: does it fail in the listed way?
+
+        If what is left cannot be asked, or stands elsewhere at its last call, only the failure itself can tell.
+        """
+        if not known.trigger.may_be(found.trigger):
+            return False
+        trace, needed = found.failure.trace, known.trigger.mark
+        itself = known.clause == found.failure.clause and known.trigger.covers(found.trigger)
+        if itself and known.trigger.equals(found.trigger):
+            return True
+        lefts = bare(trace, found.marks, found.trigger, known.trigger)
+        others = [other for left in lefts if left != trace and (other := self._barely(left)) is not None]
+        others = [other for other in others if other.mark == (needed.on, needed.place)]
+        return any(known.covers(other.clause, other.trigger) for other in others) or (itself and not others)
+
+    def _barely(self, left: Trace) -> "_Barely | None":
+        """Walk what is left of a failure's trace, once; None if its last call is not reached."""
+        if left not in self.walked:
+            steps = self.walk(left)
+            reached = steps is not None and len(steps) > len(left.calls)
+            self.walked[left] = self._told(left, steps) if steps is not None and reached else None
+        return self.walked[left]
+
+    def _told(self, left: Trace, steps: "tuple[Step, ...]") -> "_Barely":
+        last = steps[-1]
+        mark = (last.mark.on, last.mark.place)
+        if not last.divergences:
+            return _Barely(mark)
+        failure = self.attribute(left, last.divergences[0])
+        marks = tuple(step.mark for step in steps)
+        return _Barely(mark, failure.clause, Trigger.of(last.divergences[0], left.config, marks))
+
+    def add(self, failure: Failure, name: str) -> bool:
+        """List a failure; give False if the target does not answer as before."""
+        found = self.examine(failure)
+        if found is None:
+            return False
+        self.known.append(Known(name, failure.clause, found.trigger))
+        return True
+
+    def learns(self, failure: Failure, name: str) -> None:
+        """Take in a failure that is not listed, on its shortest trace."""
+        found = self.examine(failure)
+        if found is not None and all(known.name != name for known in (*self.known, *self.coming)):
+            self.learnt.append(failure)
+            self.coming.append(Known(name, failure.clause, found.trigger))
+
+    def turn(self) -> None:
+        """Go around what was learnt so far."""
+        self.known += self.coming
+        self.coming.clear()
+
+    def detour(self, whole: Trace, known: Known, found: Found, step: "Step") -> Detour | None:
+        """Give the way around a listed failure, and note what it keeps from being exercised; None before its turn."""
+        if known not in self.known:
+            return None
+        self.met[known.name] += 1
+        self.detours += 1
+        cited = {*step.expectation.charged, *(c for e in step.expectation.expected for c in e.clauses)}
+        self.keeps(cited - step.exercised, known)
+        return around(whole, found.failure.trace, found.marks, known.trigger)
+
+    def keeps(self, clauses: Iterable[str], known: Known) -> None:
+        """Note that a listed failure stood before the situations of these clauses."""
+        for clause in clauses:
+            self.hidden.setdefault(clause, set()).add(known.clause)
+
+
+def _ignore(name: str) -> None:
+    """Take no note of a report that a control run hides."""
+
+
+__all__ = ["MOST_DETOURS", "MOST_LEARNT", "Found", "Known", "Steering", "Walk"]
