@@ -82,6 +82,7 @@ class Plan:
     modelled: bool = False
     spec: str = ""
     expected: tuple[Expected, ...] = ()
+    called: str = ""
     learn: bool = False
 
 
@@ -102,12 +103,12 @@ OnCall = Callable[[int], object]
 def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckResult:
     """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far."""
     started = time.monotonic()
-    by_kind = {kind: _session(plan, subject, kind, report) for kind in plan.kinds}
+    by_kind: dict[Kind, Session] = {kind: _session(plan, subject, kind, report) for kind in plan.kinds}
     sessions = list(by_kind.values())
     witnesses: tuple[Witness, ...] = ()
     interrupted, stopped = False, ""
     try:
-        witnesses = replayed(by_kind, plan.expected, plan.profile)
+        witnesses = replayed(by_kind, plan.expected, plan.profile, plan.called or plan.target)
         for kind, session in by_kind.items():
             _explore(plan, session, kind)
         for session in sessions:

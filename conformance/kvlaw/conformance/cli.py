@@ -1,4 +1,4 @@
-"""The command line: ``kvlaw check``, ``try``, ``replay``, ``faults``, ``prove``, ``arithmetic``, ``bench``, ``spec``.
+"""The command line: ``kvlaw check``, ``init``, ``try``, ``replay``, ``faults``, ``prove``, ``arithmetic`` and others.
 
 Every command imports what it needs when it runs, so that a vendor without MLX can check a cache of their own.
 ``cli_targets`` and ``cli_replay`` have the commands that take a target, ``cli_options`` their options;
@@ -12,6 +12,7 @@ from typing import Literal
 
 import click
 
+from kvlaw.conformance.cli_init import init
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_replay import replay
 from kvlaw.conformance.cli_targets import check, try_
@@ -43,6 +44,7 @@ def cli() -> None:
       kvlaw check builtin:mlx_lm.RotatingKVCache           a cache of mlx-lm
       kvlaw check py:acme.cache:RingCache --set window=8   a cache of your own
       kvlaw try 'ring window=8 ; window 12 ; trim 2 -> refused ; decode'
+      kvlaw init py:acme.cache:RingCache                   set a project up, from a first check
       kvlaw spec show TRIM-4
 
     \b
@@ -51,7 +53,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, try_, replay):
+for command in (check, try_, replay, init):
     cli.add_command(command)
 
 

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
 from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
 if TYPE_CHECKING:
-    from kvlaw.conformance.check import Report
+    from kvlaw.conformance.check import Plan, Report
+    from kvlaw.conformance.expectations.learn import Learnt
     from kvlaw.conformance.failures import Failure
     from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
+    from kvlaw.conformance.project import Job
     from kvlaw.conformance.result import CheckResult
     from kvlaw.reference.oracle import Profile
 
@@ -30,26 +33,26 @@ FAILS = 1
 INCOMPLETE = 4
 
 
-profile_option = click.option(
-    "--profile",
-    type=click.Choice(["core", "layout"]),
-    default="core",
-    show_default=True,
-    help="core: what every cache owes its callers. layout: also order, masks and limits, fixed for interchange.",
-)
-
-
 @click.command()
-@click.argument("target")
+@click.argument("target", required=False)
 @click.option(
     "--budget",
     type=click.Choice(["quick", "ci", "deep"]),
-    default="ci",
-    show_default=True,
+    show_default="what the configuration says, else ci",
     help="How much to play: the stored traces alone, some hundred machine traces more, or thousands.",
 )
-@profile_option
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the machines.")
+@click.option(
+    "--profile",
+    type=click.Choice(["core", "layout"]),
+    show_default="what the configuration says, else core",
+    help="core: what every cache owes its callers. layout: also order, masks and limits, fixed for interchange.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    show_default="what the configuration says, else 0",
+    help="The seed of the machines.",
+)
 @click.option(
     "--json",
     "json_file",
@@ -58,9 +61,14 @@ profile_option = click.option(
 )
 @click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause.")
+@with_project_options
 @with_target_options
 def check(**arguments: Any) -> None:
     """Check TARGET and show which clauses it breaks, each on the shortest trace.
+
+    Without TARGET the targets of the configuration are checked: kvlaw.toml, or [tool.kvlaw] in pyproject.toml, here or
+    in the nearest folder above. Failures that are listed in the file of expectations are replayed first, and gone
+    around; the run is red when one of them is not as listed, or when another is found.
 
     \b
     TARGET is one of
@@ -92,22 +100,24 @@ def check(**arguments: Any) -> None:
       step=naive_compile   decode by mx.compile around update_and_fetch, too
     """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
-    _check(**arguments, chosen=chosen_by(settings, mapping))
+    asked = Asked.of(arguments, chosen_by(settings, mapping))
+    _check(asked, json_file=arguments["json_file"], verbose=arguments["verbose"])
 
 
-def _check(*, target: str, json_file: Path | None, allow_incomplete: bool, **how: Any) -> None:
-    from kvlaw.conformance.subjects.targets import members
-
-    names = members(target)
-    results = [_check_one(name, **how) for name in names]
+def _check(asked: Asked, *, json_file: Path | None, verbose: bool) -> None:
+    jobs = asked.jobs()
+    done = [(job, _check_one(job, update=asked.update, verbose=verbose)) for job in jobs]
+    results = [result for _, (result, _) in done]
     if json_file is not None:
         told = [result.to_json() for result in results]
-        _write_json(json_file, told if len(names) > 1 else told[0])
-    if len(names) > 1:
+        _write_json(json_file, told if len(jobs) > 1 else told[0])
+    if asked.update:
+        update(asked.project, [learnt for _, (_, learnt) in done if learnt is not None])
+    if len(jobs) > 1:
         verdicts = Counter(result.verdict for result in results)
         said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        console.print(f"{target}: {len(names)} targets, {said}", markup=False)
-    codes = {_code(result, allow_incomplete=allow_incomplete) for result in results}
+        console.print(f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}", markup=False)
+    codes = {_code(result, allow_incomplete=job.allow_incomplete) for job, (result, _) in done}
     sys.exit(next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes))
 
 
@@ -116,30 +126,53 @@ def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
     return 0 if code == INCOMPLETE and allow_incomplete and result.whole else code
 
 
-def _check_one(
-    target: str, *, budget: Any, profile: "Profile", seed: int, verbose: bool, chosen: Chosen
-) -> "CheckResult":
-    """Check one target and show what came of it."""
-    from kvlaw.conformance.check import Plan, probe
+def _check_one(job: "Job", *, update: bool, verbose: bool) -> "tuple[CheckResult, Learnt | None]":
+    """Check one target and show what came of it; with ``update``, until all that is found is listed."""
     from kvlaw.conformance.check import check as run
+    from kvlaw.conformance.expectations.learn import learn
+
+    opened, plan = ready(job)
+    console.print(
+        f"checking {opened.name} (profile {plan.profile}, budget {plan.budget}, seed {plan.seed})",
+        style="dim",
+        markup=False,
+    )
+    with progressing() as report:
+        learnt = learn(plan, opened.subject, job.called, report, _say) if update else None
+        result = run(plan, opened.subject, report) if learnt is None else learnt.result
+    _print(result, opened, verbose=verbose)
+    return result, learnt
+
+
+def _say(line: str) -> None:
+    console.print(line, style="dim", markup=False)
+
+
+def ready(job: "Job") -> "tuple[Opened, Plan]":
+    """Open the target of a job, of which a cache of each kind can be opened, and plan its check."""
+    from kvlaw.conformance.check import Plan, probe
     from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
 
-    opened = chosen.open(target)
+    opened = opened_for(job)
     if trouble := probe(opened.subject, opened.kinds, opened.fixed):
         raise UnusableTargetError(f"{opened.name} cannot open {trouble}")
-    modelled = arithmetic_is_modelled(opened.subject)
-    console.print(
-        f"checking {opened.name} (profile {profile}, budget {budget}, seed {seed})", style="dim", markup=False
+    plan = Plan(
+        opened.name,
+        opened.kinds,
+        job.profile,
+        job.budget,
+        job.seed,
+        opened.fixed,
+        arithmetic_is_modelled(opened.subject),
+        spec=job.spec,
+        expected=job.expected,
+        called=job.called,
     )
-    with _progress() as report:
-        plan = Plan(opened.name, opened.kinds, profile, budget, seed, opened.fixed, modelled)
-        result = run(plan, opened.subject, report)
-    _print(result, opened, verbose=verbose)
-    return result
+    return opened, plan
 
 
 @contextmanager
-def _progress() -> Generator["Report"]:
+def progressing() -> Generator["Report"]:
     """Show what is going on, on a terminal; print nothing elsewhere."""
     from kvlaw.conformance.check import Progress
 
@@ -271,4 +304,4 @@ def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
         console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
 
 
-__all__ = ["FAILS", "check", "show_steps", "try_", "walk_or_end"]
+__all__ = ["FAILS", "check", "progressing", "ready", "show_steps", "try_", "walk_or_end"]

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
-from kvlaw.conformance.expectations.marks import Mark, mark_of
+from kvlaw.conformance.expectations.marks import OPENING, Mark, mark_of
 from kvlaw.conformance.expectations.masks import Masks
 from kvlaw.conformance.minimise import acted_on
 from kvlaw.conformance.questions import Questions, spoilt_from, stamper_of
@@ -54,7 +54,7 @@ class Step:
     ends: bool = False
     layers: tuple[Record, ...] = ()
     message: str = ""
-    mark: Mark = Mark()
+    mark: Mark = OPENING
 
     @property
     def over(self) -> bool:
@@ -183,7 +183,7 @@ class Lockstep:
         state = self.states.get(call.on)
         return state.can_trim if isinstance(call, Trim) and state is not None else None
 
-    def _judge(self, exchange: Exchange, before: object, origins: Origins = (), mark: Mark = Mark()) -> Step:
+    def _judge(self, exchange: Exchange, before: object, origins: Origins = (), mark: Mark = OPENING) -> Step:
         """Compare one exchange, layer by layer for a list, row by row for a group, and keep what was shown."""
         call, expectation, observation = exchange.call, exchange.expectation, exchange.observation
         thing = self.oracle.acted

@@ -133,7 +133,12 @@ class Session:
             self.swept.setdefault(divergence.clause, []).append(trace.config)
 
     def note(
-        self, config: Config, calls: tuple[Call, ...], step: Step, whole: tuple[Call, ...] | None = None, about: str = ""
+        self,
+        config: Config,
+        calls: tuple[Call, ...],
+        step: Step,
+        whole: tuple[Call, ...] | None = None,
+        about: str = "",
     ) -> Detour | None:
         """Take one step into account: coverage, and the first divergence of its trace.
 
@@ -169,7 +174,7 @@ class Session:
         """
         while made < MOST_DETOURS:
             made += 1
-            avoided |= {detour.avoided} if detour.avoided is not None else set()
+            avoided |= frozenset[Mark]() if detour.avoided is None else {detour.avoided}
             run = self._lockstep()
             calls, step, onward = self._walk_on(run, detour.trace, avoided, about)
             if not step.over:

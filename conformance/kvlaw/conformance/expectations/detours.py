@@ -11,7 +11,6 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.expectations.marks import Mark
 from kvlaw.conformance.expectations.triggers import Trigger, within
-from kvlaw.spec.config import Config
 from kvlaw.spec.trace import Trace
 
 CALM = {"poison=True": {"poison": False}, "look=last": {"look": "every"}}

@@ -6,11 +6,12 @@ a count that is negative, nothing or beyond what there is, an argument wider tha
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from attrs import frozen
 
-from kvlaw.reference.oracle import File, Group, Handed, Layers, ReadModel, RecurrentModel
 from kvlaw.reference.model import Model
+from kvlaw.reference.oracle import File, Group, Handed, Layers, ReadModel, RecurrentModel
 from kvlaw.reference.world import WorldObject
 from kvlaw.spec.calls import Append, Call, Filter, Load, MakeCache, MakeMask, Merge, OpenList, Prepare, SpoilFile, Trim
 
@@ -35,10 +36,14 @@ class Mark:
         return self.verb not in PLAIN or bool(self.how)
 
 
+OPENING = Mark()
+"""The mark of a trace's opening."""
+
+
 def mark_of(call: Call | None, world: Mapping[str, WorldObject]) -> Mark:
     """Give the mark of a call that is about to be made; of None, the opening."""
     if call is None:
-        return Mark()
+        return OPENING
     thing = None if isinstance(call, _MAKE) else world.get(call.on)
     verb = "decode" if call.verb == "window" and call.appends == 1 else call.verb
     return Mark(verb, tuple(_how(call, thing)), _kind(thing), _place(call, thing), tuple(_amid(thing)))
@@ -52,8 +57,14 @@ def _models(thing: object) -> tuple[Model, ...]:
 
 
 def _kind(thing: object) -> str:
-    names = {Model: "cache", Group: "group", Layers: "list", RecurrentModel: "state"}
-    return names.get(type(thing), "handed" if isinstance(thing, ReadModel | Handed | File) else "")
+    names: tuple[tuple[Any, str], ...] = (
+        (Model, "cache"),
+        (Group, "group"),
+        (Layers, "list"),
+        (RecurrentModel, "state"),
+        (ReadModel | Handed | File, "handed"),
+    )
+    return next((name for kind, name in names if isinstance(thing, kind)), "")
 
 
 def _place(call: Call, thing: object) -> str:
@@ -107,4 +118,4 @@ def _count(call: Trim, thing: object) -> list[str]:
     return ["negative"] if call.n < 0 else ["zero"] if call.n == 0 else ["beyond"] * (call.n > shortest)
 
 
-__all__ = ["PLAIN", "Mark", "mark_of"]
+__all__ = ["OPENING", "PLAIN", "Mark", "mark_of"]

@@ -33,9 +33,7 @@ class Masks:
     told: Callable[[str], object]
     hidden: set[tuple[str, str]] = field(factory=set[tuple[str, str]])
 
-    def left(
-        self, found: tuple[Divergence, ...], config: Config, marks: tuple[Mark, ...]
-    ) -> tuple[Divergence, ...]:
+    def left(self, found: tuple[Divergence, ...], config: Config, marks: tuple[Mark, ...]) -> tuple[Divergence, ...]:
         """Keep the divergences of a step that are not hidden."""
         return tuple(divergence for divergence in found if not self._hidden(divergence, config, marks))
 

@@ -1,8 +1,8 @@
 """Exploration that goes on behind listed failures.
 
-A ``Session`` asks ``Steering.listed`` whether a failure is a listed one. It is, if it has what the listed one needs, and
-still fails in the listed way when everything else is taken away from it (``bare``); whatever clause it was charged to
-in its circumstances. If so, ``Steering.detour`` gives the way around.
+A ``Session`` asks ``Steering.listed`` whether a failure is a listed one. It is, if the trigger of that is in it
+(``triggers``), or if it still fails in the listed way when everything else is taken away from it (``bare``), whatever
+clause it was charged to in its circumstances. If so, ``Steering.detour`` gives the way around.
 
 While expectations are being written, ``learn`` is on: what is found is shortened at once, and gone around as well, but
 only from the next machine on (``turn``): Hypothesis asks that the same draws always lead to the same calls.
@@ -43,9 +43,9 @@ class Known:
     clause: str
     trigger: Trigger
 
-    def covers(self, clause: str, trigger: Trigger | None) -> bool:
+    def covers(self, clause: str, trigger: Trigger) -> bool:
         """Tell whether a failure that has nothing beside what this one needs is this one."""
-        return trigger is not None and clause == self.clause and self.trigger.covers(trigger)
+        return clause == self.clause and self.trigger.covers(trigger)
 
 
 @frozen
@@ -55,15 +55,6 @@ class Found:
     failure: Failure
     marks: tuple[Mark, ...]
     trigger: Trigger
-
-
-@frozen
-class _Barely:
-    """What is left of a failure: where its last call acts, and if that fails, by which clause and trigger."""
-
-    mark: tuple[str, str]
-    clause: str = ""
-    trigger: Trigger | None = None
 
 
 @define
@@ -81,7 +72,7 @@ class Steering:
     detours: int = 0
     hidden: dict[str, set[str]] = field(factory=dict[str, set[str]])
     """Clause to the clauses of the listed failures that stood before its situation."""
-    walked: "dict[Trace, _Barely | None]" = field(factory=dict[Trace, "_Barely | None"])
+    walked: dict[Trace, Found | None] = field(factory=dict[Trace, Found | None])
 
     def masks(self, *, noted: bool) -> Masks:
         """Make what hides wrong reports in one walk."""
@@ -92,9 +83,7 @@ class Steering:
 
     def _hides(self, divergence: Divergence, config: Config, marks: tuple[Mark, ...]) -> str:
         found = Trigger.of(divergence, config, marks)
-        return next(
-            (k.name for k in self.known if k.clause == divergence.clause and k.trigger.masks(found)), ""
-        )
+        return next((k.name for k in self.known if k.clause == divergence.clause and k.trigger.masks(found)), "")
 
     def examine(self, failure: Failure) -> Found | None:
         """Walk a failure's trace again for its trigger; None if the target does not answer as before."""
@@ -116,37 +105,28 @@ class Steering:
         return None if known is None else (known, found)
 
     def _is(self, known: Known, found: Found) -> bool:
-        """Take away from a failure what the listed one does without: does it fail in the listed way?
-
-        If what is left cannot be asked, or stands elsewhere at its last call, only the failure itself can tell.
-        """
+        """Look whether the trigger is in a failure; else take away what that does without: does it fail as listed?"""
         if not known.trigger.may_be(found.trigger):
             return False
-        trace, needed = found.failure.trace, known.trigger.mark
-        itself = known.clause == found.failure.clause and known.trigger.covers(found.trigger)
-        if itself and known.trigger.equals(found.trigger):
+        if known.clause == found.failure.clause and known.trigger.is_in(found.trigger):
             return True
+        trace = found.failure.trace
         lefts = bare(trace, found.marks, found.trigger, known.trigger)
-        others = [other for left in lefts if left != trace and (other := self._barely(left)) is not None]
-        others = [other for other in others if other.mark == (needed.on, needed.place)]
-        return any(known.covers(other.clause, other.trigger) for other in others) or (itself and not others)
+        others = (self._barely(left) for left in lefts if left != trace)
+        return any(other is not None and known.covers(other.failure.clause, other.trigger) for other in others)
 
-    def _barely(self, left: Trace) -> "_Barely | None":
-        """Walk what is left of a failure's trace, once; None if its last call is not reached."""
+    def _barely(self, left: Trace) -> Found | None:
+        """Walk what is left of a failure's trace, once; None if it does not fail at its last call."""
         if left not in self.walked:
             steps = self.walk(left)
-            reached = steps is not None and len(steps) > len(left.calls)
-            self.walked[left] = self._told(left, steps) if steps is not None and reached else None
+            fails = steps is not None and len(steps) > len(left.calls) and bool(steps[-1].divergences)
+            self.walked[left] = self._told(left, steps) if steps is not None and fails else None
         return self.walked[left]
 
-    def _told(self, left: Trace, steps: "tuple[Step, ...]") -> "_Barely":
-        last = steps[-1]
-        mark = (last.mark.on, last.mark.place)
-        if not last.divergences:
-            return _Barely(mark)
-        failure = self.attribute(left, last.divergences[0])
+    def _told(self, left: Trace, steps: "tuple[Step, ...]") -> Found:
+        first = steps[-1].divergences[0]
         marks = tuple(step.mark for step in steps)
-        return _Barely(mark, failure.clause, Trigger.of(last.divergences[0], left.config, marks))
+        return Found(self.attribute(left, first), marks[1:], Trigger.of(first, left.config, marks))
 
     def add(self, failure: Failure, name: str) -> bool:
         """List a failure; give False if the target does not answer as before."""

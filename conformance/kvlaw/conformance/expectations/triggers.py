@@ -1,9 +1,10 @@
 """What sets a failure off, taken from its shortest trace; and whether another trace has that in it.
 
 A shortest trace can do without nothing that it has, so that its last call (the ``mark``), the special calls before it
-and what its configuration has beyond the plainest are what the failure needs. Another trace may fail in the same way
-only if it has all of that, in that order, and ends with the same kind of call in the same place (``may_be``); what else
-it has, ``bare`` takes away, so that a walk of what is left can tell whether it mattered.
+and what its configuration has beyond the plainest are what the failure needs. A failure that is charged to the same
+clause and shows in the same field at the same call, behind the same special calls, is the same one (``is_in``). Where
+the last call is asked in more ways, or shows it in another way, it may be (``may_be``): then ``bare`` takes away what
+else its trace has, so that a walk of what is left can tell.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,9 +63,9 @@ class Trigger:
         last = len(found.before) - 1
         return tuple(dict.fromkeys((tuple(late), tuple(last - place for place in reversed(early)))))
 
-    def equals(self, found: "Trigger") -> bool:
-        """Tell whether a failure that was found needs the same and nothing else."""
-        return self.covers(found) and (self.mark, self.before) == (found.mark, found.before)
+    def is_in(self, found: "Trigger") -> bool:
+        """Tell whether a failure that was found shows in the same way, at the very call in the very situation."""
+        return self.covers(found) and self.mark == found.mark
 
     def masks(self, found: "Trigger") -> bool:
         """Tell whether a wrong report belongs to this one: it need not show at the same call, but in such a state."""

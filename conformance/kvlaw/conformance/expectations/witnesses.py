@@ -51,13 +51,21 @@ class Witness:
 
 
 def replayed(
-    sessions: Mapping[Kind, Session], expected: Iterable[Expected], profile: Profile
+    sessions: Mapping[Kind, Session], expected: Iterable[Expected], profile: Profile, called: str
 ) -> tuple[Witness, ...]:
-    """Replay expected failures, each in the session of its kind of cache, which then goes around those that hold."""
+    """Replay expected failures, each in the session of its kind of cache, which then goes around those that hold.
+
+    ``called`` is what entries call the target; others are for a target that is not there.
+    """
     found: list[Witness] = []
     seen: set[str] = set()
     for entry in expected:
-        found.append(_replayed(sessions, entry, profile, entry.id in seen))
+        if entry.target == called:
+            found.append(_replayed(sessions, entry, profile, entry.id in seen))
+        else:
+            meant = nearest(entry.target, [called])
+            why = f"no target is called {entry.target!r}{meant}: correct it, or remove the entry"
+            found.append(Witness(entry, "misplaced", why))
         seen.add(entry.id)
     return tuple(found)
 

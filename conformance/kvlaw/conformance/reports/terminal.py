@@ -12,13 +12,20 @@ from rich.text import Text
 
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Step
+from kvlaw.conformance.reports.expected import advice, but_for, expected_block, unreached
 from kvlaw.conformance.reports.steps import step_table
 from kvlaw.conformance.result import CheckResult, ClauseResult
 from kvlaw.spec.clauses import Clause, load_clauses
 from kvlaw.spec.text_form import write
 
 Rerun = Callable[[Failure], tuple[Step, ...]]
-_COLOURS = {"pass": "green", "fail": "bold red", "not exercised": "yellow", "not applicable": "dim"}
+_COLOURS = {
+    "pass": "green",
+    "fail": "bold red",
+    "expected fail": "magenta",
+    "not exercised": "yellow",
+    "not applicable": "dim",
+}
 
 
 def print_check(console: Console, result: CheckResult, rerun: Rerun, *, verbose: bool = False) -> None:
@@ -26,6 +33,9 @@ def print_check(console: Console, result: CheckResult, rerun: Rerun, *, verbose:
     for clause in result.failed:
         for failure in clause.failures:
             console.print(failure_block(failure, rerun(failure)))
+    listed = expected_block(result)
+    if listed is not None:
+        console.print(listed)
     console.print(clause_table(result, verbose=verbose))
     console.print(summary(result))
 
@@ -83,18 +93,19 @@ def clause_table(result: CheckResult, *, verbose: bool = False) -> RenderableTyp
             outcome = Text(r.outcome, _COLOURS[r.outcome])
             table.add_row(r.clause.id, r.clause.level, outcome, str(r.exercised or ""), Text(r.why or r.clause.title))
         return table
-    for head in ("family", "pass", "fail", "not exercised", "not applicable"):
+    outcomes = [o for o in _COLOURS if o != "expected fail" or result.witnesses]
+    for head in ("family", *outcomes):
         table.add_column(head, justify="left" if head == "family" else "right")
     for family, group in groupby(result.clauses, key=lambda r: r.clause.family):
         members = list(group)
         counts = Counter(r.outcome for r in members)
-        cells = [Text(str(counts[o] or "-"), _COLOURS[o] if counts[o] else "dim") for o in _COLOURS]
+        cells = [Text(str(counts[o] or "-"), _COLOURS[o] if counts[o] else "dim") for o in outcomes]
         table.add_row(family, *cells, _named(members))
     return table
 
 
 def _named(members: list[ClauseResult]) -> Text:
-    named = [r.clause.id for r in members if r.outcome in ("fail", "not exercised")]
+    named = [r.clause.id for r in members if r.outcome in ("fail", "expected fail", "not exercised")]
     return Text(" ".join(named), "dim")
 
 
@@ -105,10 +116,11 @@ def summary(result: CheckResult) -> RenderableType:
     told = ", ".join(f"{counts[o]} {o}" for o in _COLOURS if counts[o])
     lines = [
         Text.assemble(
-            (result.verdict.upper(), f"bold {colour}"),
+            (result.verdict.upper() + but_for(result), f"bold {colour}"),
             f"  {result.target}  ({', '.join(result.kinds)}; profile {result.profile})",
         ),
         Text(f"clauses     {told}"),
+        *[Text(f"behind      {line}", "yellow") for line in unreached(result)],
         Text(f"arithmetic  {result.arithmetic.word} ({result.arithmetic.reads} reads)"),
         Text(
             f"played      {result.traces} traces, {result.calls} calls in {result.seconds:.1f} s; "
@@ -125,6 +137,8 @@ def _next(result: CheckResult) -> list[str]:
         return ["interrupted: what was found so far is shown; run the same command again for the rest"]
     if result.stopped:
         return [f"stopped: {result.stopped}; what was found so far is shown"]
+    if told := advice(result):
+        return told
     if result.verdict == "violations":
         return ["kvlaw replay shows a failure again; kvlaw try 'TRACE' runs a trace of your own"]
     if result.verdict == "incomplete":
