@@ -6,7 +6,7 @@ on the way, arguments that are not needed, special ways to append, poison and la
 
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, fields
 
 from kvlaw.conformance.expectations.detours import CALM
 from kvlaw.conformance.expectations.marks import Mark
@@ -31,6 +31,8 @@ from kvlaw.spec.calls import (
 from kvlaw.spec.config import Config
 from kvlaw.spec.trace import Trace
 
+_PLAIN_FIELDS = ("bits", "value_bits", "group", "start", "batch", "kv_heads", "groups", "head_dim", "value_dim")
+_PLAINEST = {a.name: a.default for a in fields(Config) if a.name in (*_PLAIN_FIELDS, "dtype", "stamp", "seed")}
 _COPIES = (Clone, Load, Reuse, Save)
 """The calls whose object stands for the one that they act on, when they are left out."""
 
@@ -49,13 +51,21 @@ def bare(trace: Trace, marks: tuple[Mark, ...], found: Trigger, listed: Trigger)
     for places in listed.places(found):
         needed = {special[at]: listed.before[n] for n, at in enumerate(places)}
         needed[len(marks) - 1] = listed.mark
-        for kept in (_lineage(trace, needed), frozenset(range(len(trace.calls)))):
-            undressed = _Undressed(needed, {call.on for call in trace.calls if isinstance(call, Attend | LookAt)})
+        every = frozenset(range(len(trace.calls)))
+        amid = frozenset(found.mark.amid) - set(listed.mark.amid)
+        for kept, stays in ((_lineage(trace, needed), False), (every, False), (every, True)):
+            undressed = _Undressed(needed, _asked(trace), "begin_round" if stays and "round" in amid else "", stays)
             for index, (call, mark) in enumerate(zip(trace.calls, marks, strict=False)):
                 if index in kept:
                     undressed.take(index, call, mark)
-            lefts.append(Trace(_calm(trace.config, listed), tuple(undressed.calls)))
+            calm = _calm(trace.config, listed)
+            lefts += [Trace(config, tuple(undressed.calls)) for config in (calm, _plainest(calm, listed))]
     return tuple(left for left in dict.fromkeys(lefts) if is_sound(left))
+
+
+def _asked(trace: Trace) -> set[str]:
+    """List what is asked again: those reads keep their names."""
+    return {call.on for call in trace.calls if isinstance(call, Attend | LookAt)}
 
 
 def _lineage(trace: Trace, needed: dict[int, Mark]) -> frozenset[int]:
@@ -79,12 +89,24 @@ def _calm(config: Config, listed: Trigger) -> Config:
     return config
 
 
+def _plainest(config: Config, listed: Trigger) -> Config:
+    """Give the plainest configuration that has what is needed, for the same kind, window and sinks."""
+    kept = {name for name in _PLAINEST if name in listed.needs}
+    plainest = {name: value for name, value in _PLAINEST.items() if name not in kept}
+    return config if {"affine", "bf16_first"} & listed.needs else evolve(config, **plainest)
+
+
 @define
 class _Undressed:
-    """The calls that are left: those that are ``needed``, as they are needed, and the appends, as plain ones."""
+    """The calls that are left: those that are ``needed``, as they are needed, and the appends, as plain ones.
+
+    With ``stays`` the other special calls are left as well, but those of the verb ``out``.
+    """
 
     needed: dict[int, Mark]
     asked: set[str]
+    out: str = ""
+    stays: bool = False
     names: dict[str, str] = field(factory=dict[str, str])
     calls: list[Call] = field(factory=list[Call])
 
@@ -94,7 +116,7 @@ class _Undressed:
         call = self._renamed(call)
         if isinstance(call, Append | FetchDense) and (wanted is None or not _stays(call, wanted)):
             self.calls.append(_plain(call, wanted or Mark(), keep=call.as_ in self.asked))
-        elif wanted is not None:
+        elif wanted is not None or (self.stays and mark.special and call.verb != self.out):
             self.calls.append(call)
         elif isinstance(call, _COPIES):
             self.names[call.as_] = call.on

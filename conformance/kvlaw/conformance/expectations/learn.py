@@ -17,7 +17,7 @@ from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.result import CheckResult
 from kvlaw.spec.contract import Subject
 
-MOST_ROUNDS = 8
+MOST_ROUNDS = 12
 
 
 @frozen

@@ -22,12 +22,13 @@ _MAKE = (OpenList, MakeCache, Merge)
 
 @frozen
 class Mark:
-    """One call: its verb and how it is asked, what it acts on, where that stands, and what is open around it."""
+    """One call: its verb and how it is asked, what it acts on, where that stands and how it is stored, what is open."""
 
     verb: str = ""
     how: tuple[str, ...] = ()
     on: str = ""
     place: str = ""
+    storage: str = ""
     amid: tuple[str, ...] = ()
 
     @property
@@ -46,7 +47,7 @@ def mark_of(call: Call | None, world: Mapping[str, WorldObject]) -> Mark:
         return OPENING
     thing = None if isinstance(call, _MAKE) else world.get(call.on)
     verb = "decode" if call.verb == "window" and call.appends == 1 else call.verb
-    return Mark(verb, tuple(_how(call, thing)), _kind(thing), _place(call, thing), tuple(_amid(thing)))
+    return Mark(verb, tuple(_how(call, thing)), _kind(thing), _place(call, thing), _storage(thing), tuple(_amid(thing)))
 
 
 def _models(thing: object) -> tuple[Model, ...]:
@@ -68,17 +69,19 @@ def _kind(thing: object) -> str:
 
 
 def _place(call: Call, thing: object) -> str:
-    """Say whether a window is reached or passed by this call, and in which storage a cache of codes is."""
-    parts: list[str] = []
-    models = _models(thing)
-    rings = [(m.offset, m.layer.window) for m in models if m.layer.window is not None]
-    if rings:
-        coming = max(0, call.appends)
-        full = any(offset >= window for offset, window in rings)
-        crosses = any(offset + coming > window for offset, window in rings)
-        parts.append("full" if full else "crossing" if crosses else "below")
-    parts += sorted({m.storage for m in models if m.layer.policy != "dense"})
-    return " ".join(parts)
+    """Say whether a window is reached, or passed by this call."""
+    rings = [(m.offset, m.layer.window) for m in _models(thing) if m.layer.window is not None]
+    if not rings:
+        return ""
+    coming = max(0, call.appends)
+    if any(offset >= window for offset, window in rings):
+        return "full"
+    return "crossing" if any(offset + coming > window for offset, window in rings) else "below"
+
+
+def _storage(thing: object) -> str:
+    """Say in which storage a cache of codes is."""
+    return " ".join(sorted({m.storage for m in _models(thing) if m.layer.policy != "dense"}))
 
 
 def _amid(thing: object) -> list[str]:

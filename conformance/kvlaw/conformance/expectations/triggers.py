@@ -69,7 +69,7 @@ class Trigger:
 
     def masks(self, found: "Trigger") -> bool:
         """Tell whether a wrong report belongs to this one: it need not show at the same call, but in such a state."""
-        alike = all(getattr(self.mark, part) == getattr(found.mark, part) for part in ("on", "place", "amid"))
+        alike = all(getattr(self.mark, part) == getattr(found.mark, part) for part in ("on", "amid"))
         alike = alike and self.kind == found.kind and self.field == found.field and self.needs <= found.needs
         mine = (*self.before, *([self.mark] if self.mark.special else []))
         return alike and within(mine, (*found.before, found.mark)) is not None
