@@ -192,7 +192,12 @@ def project(text: str, tmp_path: Path, *entries: str) -> Project:
 
 def test_all_targets_are_checked_as_they_are_configured(tmp_path: Path):
     ring, oracle = project(WHOLE, tmp_path).jobs(None, Given())
-    assert (ring.target, ring.called, ring.profile, ring.kinds) == ("py:acme.cache:RingCache", "ring", "core", ("ring",))
+    assert (ring.target, ring.called, ring.profile, ring.kinds) == (
+        "py:acme.cache:RingCache",
+        "ring",
+        "core",
+        ("ring",),
+    )
     assert (oracle.profile, oracle.budget, oracle.seed, oracle.spec) == ("layout", "quick", 7, "1.0")
     assert ring.settings == {"window": 8, "array": "numpy"}
     assert ring.allow_incomplete

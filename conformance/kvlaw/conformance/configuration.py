@@ -111,15 +111,10 @@ def read(path: Path) -> Configuration:
     return _read(path, table)
 
 
-def prefix(path: Path) -> str:
-    """Say what the keys of a configuration stand under, in a file of that name."""
-    return TABLE if path.name == PROJECT else path.name
-
-
 def text_of(path: Path) -> str:
     """Read a text file; raise ``ConfigurationError`` that names it."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")  # with the line ends that it has
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: no text in UTF-8: {error.reason} at byte {error.start}") from None
     except (OSError, ValueError) as error:  # a zero byte in a name is a ValueError
@@ -191,14 +186,13 @@ def _table(path: Path, *, named: bool) -> dict[str, Any] | None:
 
 
 def _read(path: Path, table: dict[str, Any]) -> Configuration:
-    top = prefix(path)
     where = TABLE if path.name == PROJECT else "kvlaw"
     try:
         _check_targets(table, where)
         found: Configuration = structured(Configuration, table, where)
         _check_values(found, where)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{path}: {str(error).removeprefix('kvlaw.') if top == FILE else error}") from None
+        raise ConfigurationError(f"{path}: {str(error).removeprefix('kvlaw.')}") from None
     return attrs.evolve(found, path=path)
 
 

@@ -106,7 +106,8 @@ def _trace(entry: _Entry, path: Path, where: str) -> Trace:
 
 def edited(text: str, edits: Edits) -> str:
     """Give the text of a file after edits; raise ``ConfigurationError`` for a file in another form than ours."""
-    segments = _segments(text)
+    ends = "\r\n" if "\r\n" in text else "\n"
+    segments = _segments(text.replace("\r\n", "\n"))
     kept: list[str] = []
     number = -1
     for is_entry, segment in segments:
@@ -116,7 +117,8 @@ def edited(text: str, edits: Edits) -> str:
         kept.append(_refreshed(segment, edits.refreshed[number]) if is_entry and number in edits.refreshed else segment)
     body = re.sub(r"\n{3,}", "\n\n", "".join(kept)).strip("\n") if edits.removed else "".join(kept).rstrip("\n")
     added = [written(entry) for entry in edits.added]
-    return "\n\n".join(part for part in (body, *added) if part) + "\n"
+    whole = "\n\n".join(part for part in (body, *added) if part) + "\n"
+    return whole.replace("\n", ends)
 
 
 def written(entry: Expected) -> str:

@@ -112,6 +112,8 @@ def _walked(session: Session, entry: Expected) -> Witness:
     cut = Trace(entry.trace.config, entry.trace.calls[: len(steps) - 1])
     failure = session.attribute(cut, steps[-1].divergences[0])
     if why := _difference(entry, failure, len(steps) - 1):
+        if session.steering.learn:  # the entry will be refreshed: what it shows now is not found anew
+            session.steering.add(failure, entry.id)
         return Witness(entry, "changed", why, failure)
     if not session.steering.add(failure, entry.id):
         why = "its trace fails now and then: the target does not answer the same calls in the same way each time"

@@ -99,7 +99,7 @@ def workflow_text(places: Places) -> str:
     """Give the text of the workflow, for the running version of Python."""
     text = (files("kvlaw.conformance.init") / "workflow.yml").read_text(encoding="utf-8")
     python = ".".join(map(str, sys.version_info[:2]))
-    installs = "python -m pip install ." if places.in_project else "true"
+    installs = "python -m pip install ." if places.in_project else 'echo "nothing to install"'
     return text.replace("@PYTHON@", python).replace("@INSTALL@", installs)
 
 
