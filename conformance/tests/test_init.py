@@ -23,13 +23,22 @@ WROTE = [".github/workflows/kvlaw.yml", "kvlaw-expectations.toml", "kvlaw.toml"]
 ACTION = Path(__file__).parents[1] / "action" / "action.yml"
 
 
+def constantly(answer: Any) -> Any:
+    """Make a function that gives one answer, whatever it is asked."""
+
+    def give(*_: object) -> Any:
+        return answer
+
+    return give
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in an empty folder, and play some stored traces only."""
     few = [e for e in example_entries() if e.trace.config.kind == "ring"][:6]
     few.append(load_faults()["trims-a-wrapped-ring"].entry)
-    monkeypatch.setattr("kvlaw.conformance.check.entries_for", lambda *_: few)
-    monkeypatch.setattr("kvlaw.conformance.check.sweep", lambda *_: ())
+    monkeypatch.setattr("kvlaw.conformance.check.entries_for", constantly(few))
+    monkeypatch.setattr("kvlaw.conformance.check.sweep", constantly(()))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
@@ -193,7 +202,7 @@ def test_a_folder_that_is_read_only_is_refused_before_the_check(folder: Path):
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_check(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("kvlaw.conformance.init.places.os.access", lambda *_: False)
+    monkeypatch.setattr("kvlaw.conformance.init.places.os.access", constantly(False))
     done = init()
     assert done.exit_code == 2
     assert f"the folder {folder} is read-only" in done.output

@@ -28,6 +28,15 @@ TRIMS = FAULTS["trims-a-wrapped-ring"].adapter
 FOUR = Expected("ring", "TRIM-4", parse("ring window=1 ; decode ; trim 1").trace, "outcome: ok", "known", "", "here:1")
 
 
+def constantly(answer: Any) -> Any:
+    """Make a function that gives one answer, whatever it is asked."""
+
+    def give(*_: object) -> Any:
+        return answer
+
+    return give
+
+
 def state(
     entry: Expected, adapter: type[ReferenceAdapter] = TRIMS, *others: Expected, profile: Any = "core"
 ) -> Witness:
@@ -79,10 +88,10 @@ def test_one_that_fails_otherwise_is_changed(entry: Expected, why: str):
 
 def test_the_message_of_an_exception_may_change_but_not_the_outcome():
     class Refuses(ReferenceAdapter):
-        def trim(self, cache: Any, count: Any, bypass: bool = False) -> Any:
-            if count:
+        def trim(self, cache: Any, n: Any, bypass: bool = False) -> Any:
+            if n:
                 raise Refusal(f"no {time.monotonic()}")
-            return super().trim(cache, count, bypass)
+            return super().trim(cache, n, bypass)
 
     entry = like(FOUR, "ring window=2 ; decode ; trim 1", clause="TRIM-5", observed="outcome: refused")
     assert state(entry, Refuses).state == "holds"
@@ -93,7 +102,7 @@ def test_the_message_of_an_exception_may_change_but_not_the_outcome():
     [
         (
             like(FOUR, clause="TRIM-44"),
-            "there is no clause 'TRIM-44'; did you mean 'TRIM-4'?; correct it, or remove it",
+            "there is no clause 'TRIM-44'; did you mean 'TRIM-4'? correct it, or remove it",
         ),
         (like(FOUR, clause="no such"), "there is no clause 'no such'; correct it, or remove it"),
         (like(FOUR, clause="TRIM-6"), "TRIM-6 is a LAYOUT clause, and the profile is core"),
@@ -127,18 +136,18 @@ def test_one_that_is_listed_twice_is_told_once():
 def test_one_for_another_target_is_misplaced():
     found = state(like(FOUR, target="rnig"))
     assert found.state == "misplaced"
-    assert found.why == "no target is called 'rnig'; did you mean 'ring'?: correct it, or remove the entry"
+    assert found.why == "no target is called 'rnig'; did you mean 'ring'? correct it, or remove the entry"
 
 
 def test_a_target_that_answers_differently_each_time_is_told():
     class Unsteady(TRIMS):
         count = 0
 
-        def trim(self, cache: Any, count: Any, bypass: bool = False) -> Any:
+        def trim(self, cache: Any, n: Any, bypass: bool = False) -> Any:
             type(self).count += 1
             if type(self).count % 2 == 0:
                 raise Refusal("not now")
-            return super().trim(cache, count, bypass)
+            return super().trim(cache, n, bypass)
 
     found = state(FOUR, Unsteady)
     assert found.state == "changed"
@@ -165,8 +174,8 @@ def few_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Play some stored traces only, so that a whole check takes no second."""
     few = [e for e in example_entries() if e.trace.config.kind == "ring"][:10]
     few += [FAULTS[name].entry for name in ("trims-a-wrapped-ring", "last-query-misses-itself")]
-    monkeypatch.setattr("kvlaw.conformance.check.entries_for", lambda *_: few)
-    monkeypatch.setattr("kvlaw.conformance.check.sweep", lambda *_: ())
+    monkeypatch.setattr("kvlaw.conformance.check.entries_for", constantly(few))
+    monkeypatch.setattr("kvlaw.conformance.check.sweep", constantly(()))
 
 
 @pytest.mark.usefixtures("few_traces")

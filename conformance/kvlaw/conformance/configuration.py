@@ -145,7 +145,8 @@ def _known(kind: type[Any], data: object, where: str) -> None:
     for key in table_of(data, where):
         if key not in names:
             known = ", ".join(names)
-            raise ConfigurationError(f"{where}.{key}: there is no such key{nearest(key, names)}; known are {known}")
+            meant = nearest(key, names) or ";"
+            raise ConfigurationError(f"{where}.{key}: there is no such key{meant} known are {known}")
 
 
 def table_of(value: object, where: str) -> dict[str, Any]:

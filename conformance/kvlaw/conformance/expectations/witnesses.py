@@ -63,8 +63,8 @@ def replayed(
         if entry.target == called:
             found.append(_replayed(sessions, entry, profile, entry.id in seen))
         else:
-            meant = nearest(entry.target, [called])
-            why = f"no target is called {entry.target!r}{meant}: correct it, or remove the entry"
+            meant = nearest(entry.target, [called]) or ";"
+            why = f"no target is called {entry.target!r}{meant} correct it, or remove the entry"
             found.append(Witness(entry, "misplaced", why))
         seen.add(entry.id)
     return tuple(found)
@@ -95,7 +95,7 @@ def _unknown(clause: str, profile: Profile) -> str:
         gone = clauses.retired[clause].retired
         return f"{clause} is retired (specification {gone}) and no longer checked: remove it"
     if clause not in clauses:
-        return f"there is no clause {clause!r}{nearest(clause, clauses)}; correct it, or remove it"
+        return f"there is no clause {clause!r}{nearest(clause, clauses) or ';'} correct it, or remove it"
     if clause not in clauses.of_profile(profile):
         return f"{clause} is a LAYOUT clause, and the profile is {profile}: remove it, or check with profile layout"
     return ""
