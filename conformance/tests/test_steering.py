@@ -205,7 +205,7 @@ ROWS = {
         (
             "an-empty-row-cannot-be-extracted",
             "masks-by-the-longest-row",
-            "full_rows rows=1 ; extract 0 as e0 ; decode ; cache as s1 ; window 3 on s1 ; merge c0 s1 as g ; decode on g",
+            "full_rows rows=1 ; extract 0 as e0 ; decode ; cache as s ; window 3 on s ; merge c0 s as g ; decode on g",
         ),
     ],
 )
