@@ -87,6 +87,8 @@ class CountsOneByteAndTrims(CountsOneByte):
 
 TRIM_4 = ("TRIM-4", "ring window=1 ; decode ; trim 1")
 GROW_6 = ("GROW-6", "ring window=2 ; decode")
+BLIND = "last-query-misses-itself"
+CROSSING, FULL = ("VIS-5", "ring window=1 ; window 2"), ("VIS-5", "ring window=1 ; decode ; window 2")
 ALONE = "ring window=3 ; window 4 ; trim 1"
 
 
@@ -124,6 +126,15 @@ def test_a_call_that_sets_off_a_listed_failure_is_left_out_and_the_rest_is_playe
     assert write(found.failures["VIS-6"].trace) == "ring window=3 ; window 3 ; decode ; window 1"
 
 
+def test_a_trace_goes_around_several_listed_failures_one_after_the_other():
+    both = with_faults("trims-a-wrapped-ring", "last-query-misses-itself", "leaves-values-in-ring-order")
+    whole = trace("ring window=3 look=last ; window 4 ; decode x3 ; trim 1 ; window 2 ; trim 2 ; decode ; window 1")
+    found = session(both, listed=[TRIM_4, CROSSING, FULL])
+    found.play(whole)
+    assert set(found.failures) == {"VIS-6"}
+    assert found.steering.detours >= 3
+
+
 def test_the_call_that_did_the_damage_is_left_out_where_a_later_read_shows_it():
     both = with_faults("steps-back-one-too-far", "leaves-values-in-ring-order")
     whole = trace("ring window=4 ; window 3 ; trim 1 ; decode ; decode x2 ; window 1")
@@ -139,10 +150,6 @@ def _played(found: Session, whole: Trace) -> Session:
 
 def of(cache: type[Cache]) -> type[ReferenceAdapter]:
     return type("Of", (ReferenceAdapter,), {"cache_type": cache})
-
-
-BLIND = "last-query-misses-itself"
-CROSSING, FULL = ("VIS-5", "ring window=1 ; window 2"), ("VIS-5", "ring window=1 ; decode ; window 2")
 
 
 @pytest.mark.parametrize(

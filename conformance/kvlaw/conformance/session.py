@@ -120,12 +120,14 @@ class Session:
     def _play_on(self, detour: Detour, about: str) -> None:
         """Play a stored trace around listed failures, to its end."""
         way = self.go_on(detour, frozenset(), about=about)
-        if way is not None:
+        while way is not None:
             with within_means():
                 steps = way.run.finish()
+            onward = None
             for step in steps:
-                self.note(way.run.config, way.calls, step, about=about)
+                onward = self.note(way.run.config, way.calls, step, about=about)
             self.close(way.run)
+            way = None if onward is None else self.go_on(onward, way.avoided, way.made, about)
 
     def sweep(self, trace: Trace) -> None:
         """Walk one of the traces that stand for every storage policy, and keep which of them fail by which clause."""
@@ -193,7 +195,7 @@ class Session:
             step = run.open(trace.config)
         calls: list[Call] = []
         detour = self.note(trace.config, (), step, trace.calls, about)
-        for call in trace.calls:
+        for index, call in enumerate(trace.calls, 1):
             if step.over:
                 break
             there = all(name in run.oracle.world for name in acted_on(call))
@@ -202,7 +204,8 @@ class Session:
             with within_means():
                 step = run.step(call)
             calls.append(step.call or call)
-            detour = self.note(trace.config, tuple(calls), step, about=about)
+            whole = (*calls, *trace.calls[index:])
+            detour = self.note(trace.config, tuple(calls), step, whole, about)
         run.names = len(calls)  # the reads that were named before keep their names
         return tuple(calls), step, detour
 
