@@ -118,6 +118,14 @@ def test_one_that_names_what_is_not_checked_is_unknown(entry: Expected, why: str
     assert found.why.startswith(why)
 
 
+def test_one_that_has_other_fields_than_the_target_is_checked_with_is_unknown():
+    subject = AdapterSubject(TRIMS())
+    session = Session(subject, "core", counted("core", "ring", subject.capabilities), "a cache")
+    (found,) = replayed({"ring": session}, [FOUR], "core", "ring", {"window": 8, "sinks": 0})
+    assert found.state == "unknown"
+    assert found.why == "its trace has window=1, and the target is checked with window=8, sinks=0: remove it"
+
+
 def test_a_retired_clause_is_unknown(monkeypatch: pytest.MonkeyPatch):
     clauses = load_clauses()
     gone = evolve(clauses["TRIM-4"], retired="1.3")

@@ -108,7 +108,7 @@ def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckRe
     witnesses: tuple[Witness, ...] = ()
     interrupted, stopped = False, ""
     try:
-        witnesses = replayed(by_kind, plan.expected, plan.profile, plan.called or plan.target)
+        witnesses = replayed(by_kind, plan.expected, plan.profile, plan.called or plan.target, plan.fixed)
         for kind, session in by_kind.items():
             _explore(plan, session, kind)
         for session in sessions:

@@ -13,7 +13,7 @@ Only ``holds`` keeps a run green.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from attrs import evolve, frozen
 
@@ -26,6 +26,7 @@ from kvlaw.spec.clauses import Profile, load_clauses
 from kvlaw.spec.config import Kind
 from kvlaw.spec.trace import Trace
 
+NOTHING: Mapping[str, Any] = {}
 State = Literal["holds", "stale", "changed", "unknown", "twice", "misplaced"]
 STATES: tuple[State, ...] = get_args(State)
 
@@ -51,17 +52,25 @@ class Witness:
 
 
 def replayed(
-    sessions: Mapping[Kind, Session], expected: Iterable[Expected], profile: Profile, called: str
+    sessions: Mapping[Kind, Session],
+    expected: Iterable[Expected],
+    profile: Profile,
+    called: str,
+    fixed: Mapping[str, Any] = NOTHING,
 ) -> tuple[Witness, ...]:
     """Replay expected failures, each in the session of its kind of cache, which then goes around those that hold.
 
-    ``called`` is what entries call the target; others are for a target that is not there.
+    ``called`` is what entries call the target; others are for a target that is not there. ``fixed`` are the fields of
+    a configuration that the target comes with.
     """
     found: list[Witness] = []
     seen: set[str] = set()
     for entry in expected:
         if entry.target == called:
-            found.append(_replayed(sessions, entry, profile, entry.id in seen))
+            why = _misfit(entry, fixed)
+            found.append(
+                Witness(entry, "unknown", why) if why else _replayed(sessions, entry, profile, entry.id in seen)
+            )
         else:
             meant = nearest(entry.target, [called]) or ";"
             why = f"no target is called {entry.target!r}{meant} correct it, or remove the entry"
@@ -86,6 +95,14 @@ def _replayed(sessions: Mapping[Kind, Session], entry: Expected, profile: Profil
         why = f"{entry.clause} does not apply to this target as it is checked: remove it, or change the target's kinds"
         return Witness(entry, "unknown", why)
     return _walked(session, entry)
+
+
+def _misfit(entry: Expected, fixed: Mapping[str, Any]) -> str:
+    """Say which field of a trace is not as the target is checked; else nothing."""
+    config = entry.trace.config
+    others = [f"{name}={getattr(config, name)}" for name, value in fixed.items() if getattr(config, name) != value]
+    wanted = ", ".join(f"{name}={value}" for name, value in fixed.items())
+    return f"its trace has {', '.join(others)}, and the target is checked with {wanted}: remove it" if others else ""
 
 
 def _unknown(clause: str, profile: Profile) -> str:
