@@ -13,6 +13,9 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from kvlaw.conformance.expectations.outcomes import accounted
+from kvlaw.conformance.expectations.steering import Known
+from kvlaw.conformance.expectations.witnesses import Witness, replayed
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.policies import fitting, served, told_of
@@ -36,7 +39,7 @@ from kvlaw.conformance.parts import (
 from kvlaw.conformance.processes import Pool, WorkerError
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
 from kvlaw.conformance.scope import applicable, counted, ruled_out
-from kvlaw.conformance.session import Findings, within_means
+from kvlaw.conformance.session import Findings, Session, StoppedError, within_means
 from kvlaw.reference.oracle import Profile
 from kvlaw.spec.calls import Call
 from kvlaw.spec.clauses import Clause, load_clauses
@@ -88,6 +91,7 @@ def check(
     run = _Run(plan, subject, report, processes, on_failure)
     interrupted = False
     try:
+        run.replay()
         run.play()
         run.shorten()
     except KeyboardInterrupt:
@@ -96,7 +100,8 @@ def check(
         run.stopped = f"{error}; to find the call, check it in a process of its own: cmd:kvlaw testee serve TARGET"
     finally:
         close_here()
-    result = _result(plan, subject, run.whole())
+    whole = run.whole()
+    result = accounted(_result(plan, subject, whole), whole[0], run.witnesses)
     seconds = time.monotonic() - started
     return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=run.stopped)
 
@@ -115,19 +120,31 @@ class _Run:
     going: dict[int, Findings] = field(factory=dict[int, Findings], init=False)
     shortest: dict[tuple[str, str], Failure] = field(factory=dict[tuple[str, str], Failure], init=False)
     stopped: str = field(default="", init=False)
+    witnesses: tuple[Witness, ...] = field(default=(), init=False)
+    player: Player = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """List the parts."""
         self.parts = parts(self.plan)
+        self.player = Player(self.plan, self.subject)
 
     @property
     def interrupted(self) -> bool:
         """A part says that it was interrupted."""
         return any(ended.interrupted for ended in self.ended.values())
 
+    def replay(self) -> None:
+        """Replay what is listed, before all else; what holds is gone around from then on."""
+        plan = self.plan
+        sessions: dict[Kind, Session] = {kind: self.player.session(kind) for kind in plan.kinds}
+        try:
+            self.witnesses = replayed(sessions, plan.expected, plan.profile, plan.called or plan.target, plan.fixed)
+        except StoppedError as error:
+            self.stopped = str(error)
+
     def play(self) -> None:
         """Play every part; stop behind one that ended before its time."""
-        for index, ended in self._spread(self.parts, self._told):
+        for index, ended in self._spread(() if self.stopped else self.parts, self._told):
             self.ended[index] = ended
             self.going.pop(index, None)
             self.stopped = self.stopped or ended.stopped
@@ -169,10 +186,12 @@ class _Run:
 
     def _spread(self, items: "tuple[Part, ...] | list[Failure]", told: Callable[[int, Any], None]) -> Any:
         if self.processes is None:
-            player = Player(self.plan, self.subject)
-            work: Any = player.play if items and isinstance(items[0], Part) else player.shorten
+            work: Any = self.player.play if items and isinstance(items[0], Part) else self.player.shorten
             return Pool(1).spread(work, items, told)
-        elsewhere = Elsewhere(self.plan, self.processes.open)
+        listed: dict[Kind, tuple[Known, ...]] = {
+            kind: tuple(self.player.session(kind).steering.known) for kind in self.plan.kinds
+        }
+        elsewhere = Elsewhere(self.plan, self.processes.open, listed)
         return self.processes.pool.spread(carry_out, [Task(elsewhere, item) for item in items], told)
 
     def _told(self, index: int, what: "Far | Failure") -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import click
 
+from kvlaw.conformance.cli_init import init
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_replay import replay
 from kvlaw.conformance.cli_reports import report
@@ -45,6 +46,7 @@ def cli() -> None:
       kvlaw check builtin:mlx_lm.RotatingKVCache           a cache of mlx-lm
       kvlaw check py:acme.cache:RingCache --set window=8   a cache of your own
       kvlaw try 'ring window=8 ; window 12 ; trim 2 -> refused ; decode'
+      kvlaw init py:acme.cache:RingCache                   set a project up, from a first check
       kvlaw spec show TRIM-4
 
     \b
@@ -53,7 +55,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, try_, replay, report, testee):
+for command in (check, init, try_, replay, report, testee):
     cli.add_command(command)
 
 

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
 from kvlaw.conformance.cli_reports import recorded, recording_by, with_report_options
 from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
 if TYPE_CHECKING:
-    from kvlaw.conformance.check import Plan
+    from kvlaw.conformance.check import Plan, Progress, Report
+    from kvlaw.conformance.expectations.learn import Learnt
     from kvlaw.conformance.failures import Failure
     from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.processes import Pool
+    from kvlaw.conformance.project import Job
     from kvlaw.conformance.recording import Recording
     from kvlaw.conformance.reports.run import TargetReport
     from kvlaw.conformance.result import CheckResult
@@ -32,15 +35,6 @@ if TYPE_CHECKING:
 
 FAILS = 1
 INCOMPLETE = 4
-
-
-profile_option = click.option(
-    "--profile",
-    type=click.Choice(["core", "layout"]),
-    default="core",
-    show_default=True,
-    help="core: what every cache owes its callers. layout: also order, masks and limits, fixed for interchange.",
-)
 
 
 def _shard(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, int]:
@@ -66,29 +60,38 @@ def _database(_context: click.Context, _parameter: click.Parameter, value: str) 
     return value
 
 
-def _spec(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+def _spec(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """See that there is such a version of the specification."""
     from kvlaw.spec.clauses import SpecError, load_clauses
 
     versions = load_clauses().versions
     try:
-        load_clauses().of_version(value)
+        load_clauses().of_version(value or "")
     except SpecError:
         raise click.BadParameter(f"{value!r}: the versions are {', '.join(versions)}") from None
     return value
 
 
 @click.command()
-@click.argument("target")
+@click.argument("target", required=False)
 @click.option(
     "--budget",
     type=click.Choice(["quick", "ci", "deep"]),
-    default="ci",
-    show_default=True,
+    show_default="what the configuration says, else ci",
     help="How much to play: the stored traces alone, some hundred machine traces more, or thousands.",
 )
-@profile_option
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the machines.")
+@click.option(
+    "--profile",
+    type=click.Choice(["core", "layout"]),
+    show_default="what the configuration says, else core",
+    help="core: what every cache owes its callers. layout: also order, masks and limits, fixed for interchange.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    show_default="what the configuration says, else 0",
+    help="The seed of the machines.",
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play side by side."
 )
@@ -107,15 +110,20 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str) -> s
     "--spec",
     callback=_spec,
     metavar="VERSION",
-    default="",
+    show_default="what the configuration says, else the newest",
     help="Hold the target to the clauses of that version of the specification only.",
 )
 @with_report_options
 @click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause.")
+@with_project_options
 @with_target_options
 def check(**arguments: Any) -> None:
     """Check TARGET and show which clauses it breaks, each on the shortest trace.
+
+    Without TARGET the targets of the configuration are checked: kvlaw.toml, or [tool.kvlaw] in pyproject.toml, here or
+    in the nearest folder above. Failures that are listed in the file of expectations are replayed first, and gone
+    around; the run is red when one of them is not as listed, or when another is found.
 
     \b
     TARGET is one of
@@ -154,25 +162,30 @@ def check(**arguments: Any) -> None:
     """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     record = recording_by(arguments.pop("reports"), arguments.pop("json_file"), arguments.pop("events_file"))
-    _check(**arguments, chosen=chosen_by(settings, mapping), record=record)
+    asked = Asked.of(arguments, chosen_by(settings, mapping))
+    how = {name: arguments[name] for name in ("seeds", "shard", "database")}
+    if asked.update and (arguments["jobs"], how["seeds"], how["shard"]) != (1, 1, (1, 1)):
+        raise click.UsageError(
+            "--update-expectations learns in one process, from one whole check: leave out --jobs, --seeds and --shard"
+        )
+    _check(asked, arguments["jobs"], how, record, verbose=arguments["verbose"])
 
 
-def _check(*, target: str, allow_incomplete: bool, jobs: int, record: "Recording", **how: Any) -> None:
+def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording", *, verbose: bool) -> None:
     from kvlaw.conformance.processes import Pool
-    from kvlaw.conformance.subjects.targets import members
 
-    names = members(target)
-    with recorded(record), Pool(jobs) as pool:
-        results = [
-            _check_one(name, record=record, allow_incomplete=allow_incomplete, pool=pool, **how) for name in names
-        ]
-        codes = {_code(result, allow_incomplete=allow_incomplete) for result in results}
+    jobs = asked.jobs()
+    with recorded(record), Pool(processes) as pool:
+        done = [(job, _check_one(job, asked, pool, how, record, verbose=verbose)) for job in jobs]
+        codes = {_code(result, allow_incomplete=job.allow_incomplete) for job, (result, _) in done}
         code = next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes)
-        record.end(code, interrupted=any(result.interrupted for result in results))
-    if len(names) > 1:
-        verdicts = Counter(result.verdict for result in results)
+        record.end(code, interrupted=any(result.interrupted for _, (result, _) in done))
+    if asked.update:
+        update(asked.project, [learnt for _, (_, learnt) in done if learnt is not None])
+    if len(jobs) > 1:
+        verdicts = Counter(result.verdict for _, (result, _) in done)
         said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        console.print(f"{target}: {len(names)} targets, {said}", markup=False)
+        console.print(f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}", markup=False)
     sys.exit(code)
 
 
@@ -182,50 +195,49 @@ def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
 
 
 def _check_one(
-    target: str,
-    *,
-    pool: "Pool",
-    verbose: bool,
-    allow_incomplete: bool,
-    chosen: Chosen,
-    record: "Recording",
-    **how: Any,
-) -> "CheckResult":
-    """Check one target, tell what happens, and show what came of it."""
-    from kvlaw.conformance.check import Plan, Processes
+    job: "Job", asked: Asked, pool: "Pool", how: dict[str, Any], record: "Recording", *, verbose: bool
+) -> "tuple[CheckResult, Learnt | None]":
+    """Check one target, tell what happens, and show what came of it; or check until all that is found is listed."""
+    from kvlaw.conformance.check import Processes
     from kvlaw.conformance.check import check as run
+    from kvlaw.conformance.expectations.learn import learn
     from kvlaw.conformance.recording import unusable
-    from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
     from kvlaw.conformance.telling import failure_found, judged, progressed, target_started
 
     try:
-        opened = _ready(target, chosen)
+        opened, plan = ready(job, **how)
     except UnusableTargetError:
-        record.tell(unusable(target, how["profile"], how["budget"], how["seed"], chosen.settings))
+        record.tell(unusable(job.target, job.profile, job.budget, job.seed, job.settings))
         raise
-    modelled = arithmetic_is_modelled(opened.subject)
-    plan = Plan(opened.name, opened.kinds, fixed=opened.fixed, modelled=modelled, **how)
     console.print(f"checking {opened.name} ({_told(plan)})", style="dim", markup=False)
     record.tell(target_started(plan, opened.subject.capabilities))
+
+    def report(progress: "Progress") -> None:
+        record.tell(progressed(opened.name, progress))
+
     with _progress(record):
-        result = run(
-            plan,
-            opened.subject,
-            lambda progress: record.tell(progressed(opened.name, progress)),
-            Processes(pool, partial(_opened, target, chosen)) if pool.jobs > 1 else None,
-            lambda failure: record.tell(failure_found(failure)),
+        learnt = learn(plan, opened.subject, job.called, report, _say) if asked.update else None
+        processes = Processes(pool, partial(_subject, job)) if pool.jobs > 1 else None
+        result = (
+            run(plan, opened.subject, report, processes, lambda failure: record.tell(failure_found(failure)))
+            if learnt is None
+            else learnt.result
         )
     for failure in (failure for clause in result.failed for failure in clause.failures):
         record.tell(failure_found(failure, _rerun(failure, opened, plan)))
-    for event in judged(result, _code(result, allow_incomplete=allow_incomplete)):
+    for event in judged(result, _code(result, allow_incomplete=job.allow_incomplete)):
         record.tell(event)
     _print(record.run.targets[-1], verbose=verbose)
-    return result
+    return result, learnt
 
 
-def _opened(target: str, chosen: Chosen) -> "Subject":
+def _say(line: str) -> None:
+    console.print(line, style="dim", markup=False)
+
+
+def _subject(job: "Job") -> "Subject":
     """Open a target in another process."""
-    return chosen.open(target).subject
+    return opened_for(job).subject
 
 
 def _told(plan: "Plan") -> str:
@@ -237,14 +249,38 @@ def _told(plan: "Plan") -> str:
     return ", ".join(said)
 
 
-def _ready(target: str, chosen: Chosen) -> "Opened":
-    """Open a target of which a cache of each kind can be opened."""
-    from kvlaw.conformance.check import probe
+def ready(job: "Job", **how: Any) -> "tuple[Opened, Plan]":
+    """Open the target of a job, of which a cache of each kind can be opened, and plan its check."""
+    from kvlaw.conformance.check import Plan, probe
+    from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
 
-    opened = chosen.open(target)
+    opened = opened_for(job)
     if trouble := probe(opened.subject, opened.kinds, opened.fixed):
         raise UnusableTargetError(f"{opened.name} cannot open {trouble}")
-    return opened
+    plan = Plan(
+        opened.name,
+        opened.kinds,
+        job.profile,
+        job.budget,
+        job.seed,
+        opened.fixed,
+        arithmetic_is_modelled(opened.subject),
+        spec=job.spec,
+        expected=job.expected,
+        called=job.called,
+        **how,
+    )
+    return opened, plan
+
+
+@contextmanager
+def progressing() -> Generator["Report"]:
+    """Show how far a check is, on a terminal; print nothing elsewhere."""
+    from kvlaw.conformance.reports.progress import line
+    from kvlaw.conformance.telling import progressed
+
+    with errors.status("starting") as status:
+        yield lambda progress: status.update(line(progressed("", progress)) or "")
 
 
 @contextmanager
@@ -378,4 +414,4 @@ def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
         console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
 
 
-__all__ = ["FAILS", "check", "show_steps", "try_", "walk_or_end"]
+__all__ = ["FAILS", "check", "progressing", "ready", "show_steps", "try_", "walk_or_end"]

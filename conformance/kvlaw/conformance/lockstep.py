@@ -9,6 +9,8 @@ from attrs import evolve, frozen
 
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
+from kvlaw.conformance.expectations.marks import OPENING, Mark, mark_of
+from kvlaw.conformance.expectations.masks import Masks
 from kvlaw.conformance.minimise import acted_on
 from kvlaw.conformance.questions import Questions, spoilt_from, stamper_of
 from kvlaw.conformance.rows import Origins, Rows, is_group
@@ -52,6 +54,7 @@ class Step:
     ends: bool = False
     layers: tuple[Record, ...] = ()
     message: str = ""
+    mark: Mark = OPENING
 
     @property
     def over(self) -> bool:
@@ -63,10 +66,19 @@ class Lockstep:
     """A subject and the oracle, walked through one trace."""
 
     def __init__(
-        self, subject: Subject, profile: Profile, clauses: frozenset[str], *, arithmetic: bool = False
+        self,
+        subject: Subject,
+        profile: Profile,
+        clauses: frozenset[str],
+        *,
+        arithmetic: bool = False,
+        masks: Masks | None = None,
     ) -> None:
-        """Make a run in which ``clauses`` count; ``arithmetic`` compares random reads with the model, bit for bit."""
-        self.subject, self.profile, self.clauses = subject, profile, clauses
+        """Make a run in which ``clauses`` count; ``arithmetic`` compares random reads with the model, bit for bit.
+
+        What ``masks`` hide is no divergence: the wrong reports that a listed failure makes of a state that is right.
+        """
+        self.subject, self.profile, self.clauses, self.masks = subject, profile, clauses, masks
         self.oracle = Oracle(profile)
         self._arithmetic = arithmetic
         self._begin(Config("full"))
@@ -143,6 +155,7 @@ class Lockstep:
         asked = self.questions.ask(call, tokens, self.oracle.world)
         name = call.as_ if isinstance(call, OpenList | Merge | MakeCache) else call.on
         before = self.oracle.world.get(name)
+        mark = mark_of(call, self.oracle.world)
         origins = self.rows.origins(call, self.oracle.world)
         padding = _padding(acted, tokens) if isinstance(acted, RecurrentModel) else ()
         payload = self.questions.payload(call, tokens, asked, rows, padding)
@@ -156,7 +169,7 @@ class Lockstep:
         if observation.ok and "ok" in expectation.outcomes and not spoilt:
             self.tokens += len(tokens)
         exchange = Exchange(call, name, expectation, observation, tokens, asked, self.planes.get(name))
-        return self._judge(exchange, before, origins)
+        return self._judge(exchange, before, origins, mark)
 
     def _seen(self, call: Call, observation: Observation, look: bool) -> Seen:
         if look or isinstance(call, Trim):
@@ -169,7 +182,7 @@ class Lockstep:
         state = self.states.get(call.on)
         return state.can_trim if isinstance(call, Trim) and state is not None else None
 
-    def _judge(self, exchange: Exchange, before: object, origins: Origins = ()) -> Step:
+    def _judge(self, exchange: Exchange, before: object, origins: Origins = (), mark: Mark = OPENING) -> Step:
         """Compare one exchange, layer by layer for a list, row by row for a group, and keep what was shown."""
         call, expectation, observation = exchange.call, exchange.expectation, exchange.observation
         thing = self.oracle.acted
@@ -188,7 +201,10 @@ class Lockstep:
         judged = self.rows.judge(exchange, thing, origins)
         inside = (*inside, *judged.divergences)
         exercised = verdict.exercised | judged.exercised
-        verdict = evolve(verdict, divergences=_inner_first(verdict.divergences, inside), exercised=exercised)
+        found = _inner_first(verdict.divergences, inside)
+        if self.masks is not None:
+            found = self.masks.left(found, self.config, (*(step.mark for step in self.steps), mark))
+        verdict = evolve(verdict, divergences=found, exercised=exercised)
         record = self._record(exchange, shown, before, thing, tuple(layers))
         record = evolve(record, rows=judged.records, group=is_group(thing))
         if isinstance(call, Reuse):  # what it makes was not there before
@@ -198,9 +214,8 @@ class Lockstep:
         self.states[_shown_as(call, exchange.name)] = shown.after
         self.planes[_shown_as(call, exchange.name)] = observation.state
         ends = expectation.ends or observation.outcome == "unsupported"
-        step = Step(
-            call, expectation, record, verdict.divergences, verdict.exercised, ends, tuple(layers), observation.message
-        )
+        inner, message = tuple(layers), observation.message
+        step = Step(call, expectation, record, verdict.divergences, verdict.exercised, ends, inner, message, mark)
         self.steps.append(step)
         return step
 

@@ -12,6 +12,8 @@ from attrs import Factory, define, field, frozen
 
 from kvlaw.conformance.corpus import entries_for
 from kvlaw.conformance.database import open_database
+from kvlaw.conformance.expectations.entries import Expected
+from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
@@ -70,6 +72,8 @@ class Plan:
     ``spec``: the version of the specification whose clauses count; empty for the newest.
     ``database``: where traces that others found are kept, and what is found here (``open_database``).
     ``effort``: how much the machines play; without it what the budget says.
+    ``expected``: the failures that are listed for the target, by what they call it (``called``); with ``learn`` those
+    that are found are listed as well, and gone around.
     """
 
     target: str
@@ -84,6 +88,9 @@ class Plan:
     spec: str = ""
     database: str = ""
     effort: Effort = field(default=Factory(_effort, takes_self=True))
+    expected: tuple[Expected, ...] = ()
+    called: str = ""
+    learn: bool = False
 
 
 Machine = type[LockstepMachine]
@@ -182,56 +189,60 @@ class Far:
     failures: int
 
 
+Listed = Mapping[Kind, tuple[Known, ...]]
+"""What is to be gone around, for each kind of cache."""
+
+
 @define
 class Player:
-    """Plays parts of one plan on a subject, and shortens what they find."""
+    """Plays parts of one plan on a subject, and shortens what they find; goes around what is ``listed``."""
 
     plan: Plan
     subject: Subject
+    listed: Listed = field(factory=dict[Kind, tuple[Known, ...]])
+    _sessions: dict[Kind, Session] = field(factory=dict[Kind, Session], init=False)
 
     def play(self, part: Part, tell: Tell) -> Ended:
         """Play a part; an interrupt, or the end of memory, keeps what was found so far.
 
         Tells ``Far``, and each ``Failure`` when it is found.
         """
-        session = self.session(part.kind, tell)
+        session = self.session(part.kind)
+        session.on_progress = lambda known: tell(Far(known.calls, len(known.failures)))
+        session.on_failure = lambda failure: self._failed(failure, tell)
         interrupted, stopped = False, ""
         try:
+            session.steering.turn()
             self._play(part, session)
         except KeyboardInterrupt:
             interrupted = True
         except StoppedError as error:
             stopped = str(error)
-        return Ended(session.copied(), interrupted, stopped)
+        return Ended(session.take(), interrupted, stopped)
+
+    def _failed(self, failure: Failure, tell: Tell) -> None:
+        if self.plan.database:
+            open_database(self.plan.database).save(failure)
+        tell(failure)
 
     def shorten(self, failure: Failure, _tell: Tell) -> Failure:
         """Give a failure with the shortest trace that is found; keep it for others."""
-        shortest = self.session(failure.trace.config.kind, lambda _: None).shortest(failure)
+        shortest = self.session(failure.trace.config.kind).shortest(failure)
         if self.plan.database:
             open_database(self.plan.database).replace(failure, shortest)
         return shortest
 
-    def session(self, kind: Kind, tell: Tell) -> Session:
-        """Make a session for a kind of cache."""
-        plan = self.plan
-        database = open_database(plan.database) if plan.database else None
-
-        def failed(failure: Failure) -> None:
-            if database is not None:
-                database.save(failure)
-            tell(failure)
-
-        return Session(
-            self.subject,
-            plan.profile,
-            counted(plan.profile, kind, self.subject.capabilities, plan.spec),
-            plan.target,
-            plan.modelled,
-            plan.seed,
-            frozenset(plan.fixed),
-            on_progress=lambda session: tell(Far(session.calls, len(session.failures))),
-            on_failure=failed,
-        )
+    def session(self, kind: Kind) -> Session:
+        """Give the session of a kind of cache."""
+        if kind not in self._sessions:
+            plan = self.plan
+            ids = counted(plan.profile, kind, self.subject.capabilities, plan.spec)
+            fixed = frozenset(plan.fixed)
+            made = Session(self.subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed)
+            made.steering.known += self.listed.get(kind, ())
+            made.steering.learn = plan.learn
+            self._sessions[kind] = made
+        return self._sessions[kind]
 
     def _play(self, part: Part, session: Session) -> None:
         if part.machine is not None:
@@ -277,17 +288,18 @@ Open = Callable[[], Subject]
 
 @frozen(eq=False)
 class Elsewhere:
-    """What another process needs to play: the plan, and how the target is opened there."""
+    """What another process needs to play: the plan, how the target is opened there, and what is to be gone around."""
 
     plan: Plan
     open: Open
+    listed: Listed = field(factory=dict[Kind, tuple[Known, ...]])
 
     @property
     def player(self) -> Player:
         """Give the player of this process, which keeps its target open from one part to the next."""
         if _PLAYING.get("plan") != self.plan:
             close_here()
-            _PLAYING.update(plan=self.plan, player=Player(self.plan, self.open()))
+            _PLAYING.update(plan=self.plan, player=Player(self.plan, self.open(), self.listed))
         player: Player = _PLAYING["player"]
         return player
 

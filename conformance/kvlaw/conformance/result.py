@@ -4,10 +4,11 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from kvlaw.conformance.expectations.witnesses import Witness
 from kvlaw.conformance.failures import Failure
 from kvlaw.spec.clauses import Clause
 
-ClauseOutcome = Literal["pass", "fail", "not exercised", "blocked", "not applicable"]
+ClauseOutcome = Literal["pass", "fail", "expected fail", "not exercised", "blocked", "not applicable"]
 VerdictWord = Literal["conformant", "violations", "incomplete"]
 EXIT_CODES: dict[str, int] = {"conformant": 0, "violations": 1, "usage": 2, "unusable": 3, "incomplete": 4}
 """0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, 2 usage, 3 the target could not be run, 4
@@ -16,13 +17,19 @@ incomplete."""
 
 @frozen
 class ClauseResult:
-    """What came out for one clause; ``why`` says why it is not applicable, or which failure blocks it."""
+    """What came out for one clause; ``why`` says why it is not applicable, or which failure blocks it.
+
+    ``expected`` are the listed failures of the clause that still fail, ``behind`` the clauses whose listed failures
+    kept it from being exercised.
+    """
 
     clause: Clause
     outcome: ClauseOutcome
     exercised: int = 0
     failures: tuple[Failure, ...] = ()
     why: str = ""
+    expected: tuple[Witness, ...] = ()
+    behind: tuple[str, ...] = ()
 
 
 @frozen
@@ -64,6 +71,13 @@ class CheckResult:
     shard: tuple[int, int] = (1, 1)
     """Which of how many shares of the check this is."""
 
+    witnesses: tuple[Witness, ...] = ()
+    """What became of each listed failure."""
+    learnt: tuple[Failure, ...] = ()
+    """The failures that were found and not listed, each on its shortest trace, where they were to be learnt."""
+    detours: int = 0
+    """How often a trace went on behind a listed failure."""
+
     @property
     def whole(self) -> bool:
         """Say whether all was played that was to be."""
@@ -76,13 +90,31 @@ class CheckResult:
 
     @property
     def open(self) -> tuple[ClauseResult, ...]:
-        """The clauses whose situation never arose with the field observed."""
-        return tuple(r for r in self.clauses if r.outcome in ("not exercised", "blocked"))
+        """The clauses whose situation never arose with the field observed, for no reason that is listed."""
+        return tuple(r for r in self.clauses if r.outcome in ("not exercised", "blocked") and not r.behind)
+
+    @property
+    def behind(self) -> tuple[ClauseResult, ...]:
+        """The clauses that listed failures kept from being exercised."""
+        return tuple(r for r in self.clauses if r.behind)
+
+    @property
+    def expected(self) -> tuple[Witness, ...]:
+        """The listed failures that still fail as listed."""
+        return tuple(w for w in self.witnesses if w.holds)
+
+    @property
+    def outdated(self) -> tuple[Witness, ...]:
+        """The listed failures that are not what they were."""
+        return tuple(w for w in self.witnesses if not w.holds)
 
     @property
     def verdict(self) -> VerdictWord:
-        """One word: violations before incomplete before conformant; only MUST clauses can make a check incomplete."""
-        if self.failed:
+        """One word: violations before incomplete before conformant; only MUST clauses can make a check incomplete.
+
+        A listed failure that is not what it was counts as a violation: of what the file says.
+        """
+        if self.failed or self.outdated:
             return "violations"
         if not self.whole or any(r.clause.level == "MUST" for r in self.open):
             return "incomplete"

@@ -21,7 +21,9 @@ from kvlaw.conformance.events import (
     StepShown,
     TargetEnded,
     TargetStarted,
+    WitnessReplayed,
 )
+from kvlaw.conformance.expectations.witnesses import Witness
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.reports.run import TargetReport, gather
@@ -92,10 +94,21 @@ def failure_found(failure: Failure, steps: tuple[Step, ...] = ()) -> FailureFoun
 
 def judged(result: CheckResult, exit_code: int | None = None) -> Iterator[Event]:
     """Tell what came out: for each clause, and as a whole; ``exit_code`` is that of the command line."""
+    for witness in result.witnesses:
+        yield _witness(result.target, witness)
     for one in result.clauses:
         clause = one.clause
+        expected = tuple(witness.expected.id for witness in one.expected)
         yield ClauseJudged(
-            result.target, clause.id, clause.title, clause.level, one.outcome, one.exercised, cut(one.why)
+            result.target,
+            clause.id,
+            clause.title,
+            clause.level,
+            one.outcome,
+            one.exercised,
+            cut(one.why),
+            expected,
+            one.behind,
         )
     yield TargetEnded(
         target=result.target,
@@ -110,6 +123,26 @@ def judged(result: CheckResult, exit_code: int | None = None) -> Iterator[Event]
         rules=result.rules,
         interrupted=result.interrupted,
         stopped=cut(result.stopped),
+        detours=result.detours,
+    )
+
+
+def _witness(target: str, witness: Witness) -> WitnessReplayed:
+    entry, failure = witness.expected, witness.failure
+    return WitnessReplayed(
+        target,
+        entry.clause,
+        entry.id,
+        witness.state,
+        cut(entry.reason),
+        cut(entry.link),
+        cut(witness.why),
+        text=entry.text,
+        observed=cut(entry.observed),
+        listed=entry.where,
+        listed_for=entry.target,
+        breaks="" if failure is None else failure.clause,
+        met=witness.met,
     )
 
 

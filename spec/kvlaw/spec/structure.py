@@ -142,9 +142,10 @@ def _sequence(value: object, kind: Any) -> tuple[Any, ...]:
 
 
 def _mapping(value: object, kind: Any) -> Json:
-    """Read an object whose names are free, and whose values are plain."""
+    """Read an object whose names are free, and whose values are plain, or anything."""
     inner = get_args(kind)[1]
-    return {name: _named(name, item, inner) for name, item in _object(value).items()}
+    items = _object(value)
+    return dict(items) if inner is Any else {name: _named(name, item, inner) for name, item in items.items()}
 
 
 def _named(name: str, item: object, kind: Any) -> Any:

@@ -11,8 +11,17 @@ from typing import Any, ClassVar, TypeVar, cast
 from attrs import evolve
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
+from kvlaw.conformance.expectations.detours import Detour
+from kvlaw.conformance.expectations.marks import Mark, mark_of
 from kvlaw.conformance.failures import failure_class
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.machines.configs import configs
@@ -44,6 +53,10 @@ class LockstepMachine(RuleBasedStateMachine):
         self.used: frozenset[str] = frozenset()
         self.run_ = self.session.lockstep()
         self.config = Config(self.kind)
+        self.detour: Detour | None = None
+        self.avoided: frozenset[Mark] = frozenset()
+        self.detours = 0
+        self.halted = False
 
     @initialize(data=st.data())
     def open(self, data: st.DataObject) -> None:
@@ -111,6 +124,9 @@ class LockstepMachine(RuleBasedStateMachine):
         """Make one call on both sides, unless the trace is over or a refused call has left nothing of that name."""
         if self.over or not all(name in self.run_.oracle.world for name in acted_on(call)):
             return
+        if self.avoided and mark_of(call, self.run_.oracle.world) in self.avoided:
+            self.over = self.halted = True  # until the rule ends: what it does next builds on this call
+            return
         with within_means():
             step = self.run_.step(call)
         self.calls.append(step.call or call)  # a read that is asked later has a name by now
@@ -118,7 +134,7 @@ class LockstepMachine(RuleBasedStateMachine):
 
     def take(self, step: Step) -> None:
         """Note a step; a divergence ends the trace."""
-        self.session.note(self.config, tuple(self.calls), step)
+        self.detour = self.session.note(self.config, tuple(self.calls), step)
         if step.divergences and self.raising:
             first = step.divergences[0]
             text = write(Trace(self.config, tuple(self.calls)))
@@ -128,13 +144,34 @@ class LockstepMachine(RuleBasedStateMachine):
         self.over = self.over or bool(step.divergences) or step.ends or step.record.outcome not in ("ok", "refused")
         self.over = self.over or (step.call is None and step.record.outcome != "ok")
 
+    @invariant()
+    def go_on(self) -> None:
+        """Go on between two rules, if the trace has met a listed failure: without what sets that off."""
+        detour, self.detour = self.detour, None
+        if detour is not None:
+            self.session.close(self.run_)
+            way = self.session.go_on(detour, self.avoided, self.detours)
+            if way is not None:
+                self.run_, self.config, self.calls = way.run, way.run.config, list(way.calls)
+                self.avoided, self.detours, self.over = way.avoided, way.made, not self.found_again()
+        elif self.halted:
+            self.over = not self.found_again()
+        self.halted = False
+
+    def found_again(self) -> bool:
+        """Say whether what this machine acts on is there, behind a detour."""
+        return bool(self.caches())
+
     def teardown(self) -> None:
         """Look at everything once more, if the trace looked at nothing so far."""
-        if not self.over:
+        self.go_on()
+        while not self.over:
             with within_means():
                 steps = self.run_.finish()
             for step in steps:
                 self.take(step)
+            self.over = True
+            self.go_on()
         self.session.close(self.run_)
 
     def fired(self, name: str) -> None:

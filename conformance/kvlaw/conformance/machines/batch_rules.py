@@ -26,6 +26,14 @@ class BatchRules(RowRules, GeneratesCompiled, DraftRules):
         """The batch."""
         return self.group(self.batch)
 
+    def found_again(self) -> bool:
+        """Take another group for the batch, where a detour has left it out."""
+        world = self.run_.oracle.world
+        groups = [name for name, thing in world.items() if isinstance(thing, Group)]
+        self.away = [name for name in self.away if name in world]
+        self.batch = self.batch if self.batch in groups else next(reversed(groups), "")
+        return bool(self.batch)
+
     @property
     def running(self) -> bool:
         """There are rows to be decoded."""

@@ -58,6 +58,10 @@ class RecurrentContractMachine(KnowsFiles):
         found = {n: x for n, x in self.run_.oracle.world.items() if isinstance(x, RecurrentModel)}
         return [name for name, thing in found.items() if rows is None or thing.is_rows == rows]
 
+    def found_again(self) -> bool:
+        """Say whether there is a state to act on, behind a detour."""
+        return bool(self.things())
+
     def thing(self, name: str) -> RecurrentModel:
         """Give what the oracle knows of an object."""
         found = self.run_.oracle.world.get(name)

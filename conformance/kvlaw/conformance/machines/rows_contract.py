@@ -102,6 +102,10 @@ class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
         """List the groups that can be read."""
         return [name for name in super().groups() if self.legible(self.group(name).layer)]
 
+    def found_again(self) -> bool:
+        """Say whether there is a group or a cache, behind a detour."""
+        return bool(self.groups() or self.caches())
+
     def caches(self) -> list[str]:
         """List the serial caches that can be read."""
         return [name for name in super().caches() if self.legible(self.thing(name).layer)]

@@ -1,0 +1,125 @@
+"""``kvlaw init``: a first check, and from it a configuration, the expectations and a CI workflow."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvlaw.conformance.cli_options import INTERRUPTED, Chosen, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.cli_targets import FAILS, progressing, ready
+
+if TYPE_CHECKING:
+    from kvlaw.conformance.expectations.learn import Learnt
+    from kvlaw.conformance.init.places import Places
+    from kvlaw.conformance.project import Job
+
+
+@click.command()
+@click.argument("target")
+@click.option("--name", metavar="NAME", help="What to call the target.  [default: as it is written]")
+@click.option("--budget", type=click.Choice(["quick", "ci", "deep"]), default="ci", show_default=True)
+@click.option("--profile", type=click.Choice(["core", "layout"]), default="core", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--force", is_flag=True, help="Write files anew that are there already.")
+@with_target_options
+def init(**arguments: Any) -> None:
+    """Check TARGET a first time, and set this folder up for kvlaw check.
+
+    \b
+    Writes, all or nothing:
+      [tool.kvlaw] in pyproject.toml, or kvlaw.toml where there is none    the configuration
+      kvlaw-expectations.toml      the failures that are there now, each with its shortest trace
+      .github/workflows/kvlaw.yml  a workflow that runs kvlaw check
+
+    \b
+    Exit codes: 0 written; 1 too many failures to list, nothing written; 2 usage, or files that are there already;
+    3 the target could not be run, nothing written; 130 interrupted, nothing written.
+    """  # noqa: D301  # click looks for the control character itself
+    settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
+    _init(**arguments, chosen=chosen_by(settings, mapping))
+
+
+def _init(*, target: str, name: str | None, force: bool, chosen: Chosen, **how: Any) -> None:
+    from kvlaw.conformance.configuration import ConfigurationError
+    from kvlaw.conformance.init.places import places_in
+    from kvlaw.conformance.project import Job
+
+    if name is not None and not name.strip():
+        raise click.UsageError("--name: a name is wanted")
+    try:
+        places = places_in(Path.cwd(), force=force)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+    job = Job(target, name or target, chosen.settings, chosen.mapping, (), how["profile"], how["budget"], how["seed"])
+    learnt = _learn(job)
+    if learnt.result.interrupted or learnt.result.stopped:
+        why = learnt.result.stopped or "interrupted"
+        errors.print(f"{why}: nothing is written", style="yellow", markup=False)
+        sys.exit(INTERRUPTED if learnt.result.interrupted else FAILS)
+    if not learnt.settled:
+        left = " ".join(clause.clause.id for clause in learnt.result.failed)
+        line = f"{target} fails in too many ways to list them ({left}): repair some first; nothing is written"
+        errors.print(line, style="red", markup=False, soft_wrap=True)
+        sys.exit(FAILS)
+    _write(places, job, learnt)
+
+
+def _learn(job: "Job") -> "Learnt":
+    from kvlaw.conformance.expectations.learn import learn
+    from kvlaw.conformance.subjects.targets import members
+
+    if len(members(job.target)) > 1:
+        listed = ", ".join(members(job.target))
+        raise click.UsageError(f"{job.target} is several targets: name one, and add others by hand ({listed})")
+    opened, plan = ready(job)
+    told = f"checking {opened.name} until all that it breaks is known (budget {plan.budget}, seed {plan.seed})"
+    console.print(told, style="dim", markup=False)
+    with progressing() as report:
+        return learn(plan, opened.subject, job.called, report, lambda line: console.print(line, style="dim"))
+
+
+def _write(places: "Places", job: "Job", learnt: "Learnt") -> None:
+    from kvlaw.conformance.configuration import ConfigurationError
+    from kvlaw.conformance.files import write_all
+    from kvlaw.conformance.init.contents import First, configuration_text, expectations_text, workflow_text
+    from kvlaw.conformance.reports.expected import but_for
+    from kvlaw.conformance.telling import report_of
+
+    result = learnt.result
+    missing = tuple(r.clause.id for r in result.open if r.clause.level == "MUST")
+    first = First(job, result.versions["spec"], learnt.added, missing)
+    try:
+        write_all(
+            {
+                places.configuration: configuration_text(places, first),
+                places.expectations: expectations_text(first.entries),
+                places.workflow: workflow_text(places),
+            }
+        )
+    except ConfigurationError as error:
+        raise click.UsageError(f"{error}; nothing is written") from None
+    except OSError as error:
+        raise click.UsageError(
+            f"{error.filename or places.configuration}: {error.strerror}; nothing is written"
+        ) from None
+    word = "incomplete" if missing else "conformant"
+    console.print(f"{job.target}: {word}{but_for(report_of(result))}", style="bold", markup=False)
+    for path in (places.configuration, places.expectations, places.workflow):
+        console.print(f"  wrote {path.relative_to(Path.cwd())}", markup=False)
+    for line in _next(first.entries):
+        console.print(f"next  {line}", style="cyan", markup=False, soft_wrap=True)
+
+
+def _next(entries: tuple[Any, ...]) -> list[str]:
+    """Say what is left to do."""
+    listed = ["write into kvlaw-expectations.toml why each failure is there, and a link to where it is tracked"]
+    return [
+        *(listed if entries else []),
+        "kvlaw check     is green now; it turns red when something changes",
+        "look through .github/workflows/kvlaw.yml: which kvlaw it installs, and how this project is installed",
+        "commit the three files",
+    ]
+
+
+__all__ = ["init"]

@@ -1,0 +1,177 @@
+"""Exploration that goes on behind listed failures.
+
+A ``Session`` asks ``Steering.listed`` whether a failure is a listed one. It is, if the trigger of that is in it
+(``triggers``), or if it still fails in the listed way when everything else is taken away from it (``bare``), whatever
+clause it was charged to in its circumstances. If so, ``Steering.detour`` gives the way around.
+
+While expectations are being written, ``learn`` is on: what is found is shortened at once, and gone around as well, but
+only from the next machine on (``turn``): Hypothesis asks that the same draws always lead to the same calls.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from kvlaw.conformance.compare import Divergence
+from kvlaw.conformance.expectations.bare import bare
+from kvlaw.conformance.expectations.detours import Detour, around
+from kvlaw.conformance.expectations.marks import Mark
+from kvlaw.conformance.expectations.masks import Masks
+from kvlaw.conformance.expectations.triggers import Trigger
+from kvlaw.conformance.failures import Failure
+from kvlaw.spec.config import Config
+from kvlaw.spec.trace import Trace
+
+if TYPE_CHECKING:
+    from kvlaw.conformance.lockstep import Step
+
+MOST_DETOURS = 4
+"""How often a trace is gone on with."""
+MOST_LEARNT = 40
+"""How many failures are learnt of one kind of cache; behind so many, exploration stops where one more is found."""
+Walk = Callable[[Trace], "tuple[Step, ...] | None"]
+"""Walks a trace without noting anything; None for a trace that nobody can be asked."""
+
+
+@frozen
+class Known:
+    """A failure that is listed, under a name, and what it needs."""
+
+    name: str
+    clause: str
+    trigger: Trigger
+
+    def covers(self, clause: str, trigger: Trigger) -> bool:
+        """Tell whether a failure that has nothing beside what this one needs is this one."""
+        return clause == self.clause and self.trigger.covers(trigger)
+
+
+@frozen
+class Found:
+    """A failure that was found: with the marks of its calls, the opening's left out, and its trigger."""
+
+    failure: Failure
+    marks: tuple[Mark, ...]
+    trigger: Trigger
+
+
+@define
+class Steering:
+    """The listed failures of one session, how often each was met, and what each kept from being exercised."""
+
+    walk: Walk
+    attribute: Callable[[Trace, Divergence], Failure]
+    known: list[Known] = field(factory=list[Known])
+    learn: bool = False
+    learnt: list[Failure] = field(factory=list[Failure])
+    coming: list[Known] = field(factory=list[Known])
+    """What is learnt, and gone around from the next turn on."""
+    met: Counter[str] = field(factory=Counter[str])
+    detours: int = 0
+    hidden: dict[str, set[str]] = field(factory=dict[str, set[str]])
+    """Clause to the clauses of the listed failures that stood before its situation."""
+    walked: dict[Trace, Found | None] = field(factory=dict[Trace, Found | None])
+
+    def masks(self, *, noted: bool) -> Masks:
+        """Make what hides wrong reports in one walk."""
+        return Masks(self._hides, self._note if noted else _ignore)
+
+    def _note(self, name: str) -> None:
+        self.met[name] += 1
+
+    def _hides(self, divergence: Divergence, config: Config, marks: tuple[Mark, ...]) -> str:
+        found = Trigger.of(divergence, config, marks)
+        return next((k.name for k in self.known if k.clause == divergence.clause and k.trigger.masks(found)), "")
+
+    def examine(self, failure: Failure) -> Found | None:
+        """Walk a failure's trace again for its trigger; None if the target does not answer as before."""
+        steps = self.walk(failure.trace)
+        if steps is None or len(steps) < 1 or not steps[-1].divergences:
+            return None
+        marks = tuple(step.mark for step in steps)
+        trigger = Trigger.of(steps[-1].divergences[0], failure.trace.config, marks)
+        return Found(failure, marks[1:], trigger)
+
+    def listed(self, failure: Failure) -> tuple[Known, Found] | None:
+        """Say which listed failure this is."""
+        if not (self.known or self.coming):
+            return None
+        found = self.examine(failure)
+        if found is None:
+            return None
+        known = next((k for k in (*self.known, *self.coming) if self._is(k, found)), None)
+        return None if known is None else (known, found)
+
+    def _is(self, known: Known, found: Found) -> bool:
+        """Look whether the trigger is in a failure; else take away what that does without: does it fail as listed?"""
+        if not known.trigger.may_be(found.trigger):
+            return False
+        if known.clause == found.failure.clause and known.trigger.is_in(found.trigger):
+            return True
+        trace = found.failure.trace
+        lefts = bare(trace, found.marks, found.trigger, known.trigger)
+        others = (self._barely(left) for left in lefts if left != trace)
+        return any(other is not None and known.covers(other.failure.clause, other.trigger) for other in others)
+
+    def _barely(self, left: Trace) -> Found | None:
+        """Walk what is left of a failure's trace, once; None if it does not fail at its last call."""
+        if left not in self.walked:
+            steps = self.walk(left)
+            fails = steps is not None and len(steps) > len(left.calls) and bool(steps[-1].divergences)
+            self.walked[left] = self._told(left, steps) if steps is not None and fails else None
+        return self.walked[left]
+
+    def _told(self, left: Trace, steps: "tuple[Step, ...]") -> Found:
+        first = steps[-1].divergences[0]
+        marks = tuple(step.mark for step in steps)
+        return Found(self.attribute(left, first), marks[1:], Trigger.of(first, left.config, marks))
+
+    def add(self, failure: Failure, name: str) -> bool:
+        """List a failure; give False if the target does not answer as before."""
+        found = self.examine(failure)
+        if found is None:
+            return False
+        self.known.append(Known(name, failure.clause, found.trigger))
+        return True
+
+    def learns(self, failure: Failure, name: str) -> None:
+        """Take in a failure that is not listed, on its shortest trace."""
+        found = self.examine(failure)
+        if found is not None and all(known.name != name for known in (*self.known, *self.coming)):
+            self.learnt.append(failure)
+            self.coming.append(Known(name, failure.clause, found.trigger))
+
+    def forget(self) -> None:
+        """Begin to count anew; what is listed and learnt stays."""
+        self.met.clear()
+        self.hidden.clear()
+        self.detours = 0
+
+    def turn(self) -> None:
+        """Go around what was learnt so far."""
+        self.known += self.coming
+        self.coming.clear()
+
+    def detour(self, whole: Trace, known: Known, found: Found, step: "Step") -> Detour | None:
+        """Give the way around a listed failure, and note what it keeps from being exercised; None before its turn."""
+        if known not in self.known:
+            return None
+        self.met[known.name] += 1
+        self.detours += 1
+        cited = {*step.expectation.charged, *(c for e in step.expectation.expected for c in e.clauses)}
+        self.keeps(cited - step.exercised, known)
+        return around(whole, found.failure.trace, found.marks, known.trigger)
+
+    def keeps(self, clauses: Iterable[str], known: Known) -> None:
+        """Note that a listed failure stood before the situations of these clauses."""
+        for clause in clauses:
+            self.hidden.setdefault(clause, set()).add(known.clause)
+
+
+def _ignore(name: str) -> None:
+    """Take no note of a report that a control run hides."""
+
+
+__all__ = ["MOST_DETOURS", "MOST_LEARNT", "Found", "Known", "Steering", "Walk"]
