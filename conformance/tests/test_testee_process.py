@@ -299,6 +299,7 @@ def test_who_has_masks_shows_them_or_they_are_not_observed(start: Make, word: st
 
 def test_what_json_cannot_tell_apart_is_not_asked(start: Make) -> None:
     subject = start("good")
+    assert subject.open(Config("ring", 4)).message == "the testee builds full only"
     subject.open(Config("full"))
     assert subject.apply(Trim(n=1.0), None, look=True).outcome == "unsupported"
     assert subject.apply(Trim(n=1.5), None, look=True).refused

@@ -158,6 +158,8 @@ class ProcessSubject:
         """Forget everything and make ``c0``, in a new process if the last one was lost."""
         self.config, self._things = config, {"c0": "group" if config.is_rows else "cache"}
         try:
+            if config.kind not in self.kinds:
+                raise UnsupportedError(f"the testee builds {' and '.join(self.kinds)} only")
             self.demands.check_opening(config)
             if (started := self._started()) is not None:
                 return started
