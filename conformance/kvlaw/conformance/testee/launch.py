@@ -12,10 +12,10 @@ from kvlaw.conformance.subjects.errors import TargetError
 from kvlaw.conformance.testee.channel import Channel, LostError, quoted
 from kvlaw.conformance.testee.reaper import Reaper
 from kvlaw.spec import wire
+from kvlaw.spec.clauses import load_clauses
 
 HELLO_SECONDS = 20.0
 """How long a testee may take to start and answer the hello."""
-SPEC = "1.4"
 
 
 @frozen
@@ -38,11 +38,12 @@ class Launch:
             raise TargetError("cmd: names no command; write 'cmd:./testee --flag'")
         if any("\0" in word for word in words):
             raise TargetError("cmd: a command line has no zero bytes")
+        words = (str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0], *words[1:])
         return cls(f"cmd:{text}", words, seconds, None if log is None else Path(log))
 
     def greet(self, channel: Channel) -> wire.Hello:
         """Say hello and hear what the testee is; raise ``TargetError`` if it cannot be talked to."""
-        line = wire.write_line({"id": 0, **wire.hello(SPEC, harness())})
+        line = wire.write_line({"id": 0, **wire.hello(*harness())})
         try:
             return wire.read_hello(read_answer(channel.ask(line, self.seconds), 0))
         except LostError as error:
@@ -89,12 +90,14 @@ class Launch:
 SMOKE = "`kvlaw testee smoke` tries it step by step"
 
 
-def harness() -> str:
-    """Name this harness."""
+def harness() -> tuple[str, str]:
+    """Name the newest version of the specification, and this harness."""
+    versions = {clause.since for clause in load_clauses().values()}
+    spec = max(versions, key=lambda version: [int(part) for part in version.split(".")])
     try:
-        return f"kvlaw {version('kvlaw')}"
+        return spec, f"kvlaw {version('kvlaw')}"
     except PackageNotFoundError:
-        return "kvlaw"
+        return spec, "kvlaw"
 
 
 def read_answer(line: bytes, asked: int) -> wire.Json:
@@ -117,4 +120,4 @@ def _check_log(path: Path) -> None:
         raise TargetError(f"log={path}: {error.strerror}") from None
 
 
-__all__ = ["HELLO_SECONDS", "SMOKE", "SPEC", "Launch", "harness", "read_answer"]
+__all__ = ["HELLO_SECONDS", "SMOKE", "Launch", "harness", "read_answer"]

@@ -12,7 +12,7 @@ from attrs import define, field
 from kvlaw.conformance.stamps import spoil
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.conformance.testee.channel import Channel, LostError, died
-from kvlaw.conformance.testee.launch import SPEC, Launch, harness, read_answer
+from kvlaw.conformance.testee.launch import Launch, harness, read_answer
 from kvlaw.conformance.testee.reaper import Reaper
 from kvlaw.conformance.testee.smoke_steps import SkippedError, Tried, WrongError, odd_bits, remedy, same_bits
 from kvlaw.spec import wire
@@ -150,7 +150,7 @@ class Smoke:
     # Steps.
 
     def _hello(self) -> str:
-        line = wire.write_line({"id": 0, **wire.hello(SPEC, harness())})
+        line = wire.write_line({"id": 0, **wire.hello(*harness())})
         try:
             answer = self.channel.ask(line, self.launch.seconds)
         except LostError as error:
@@ -163,7 +163,7 @@ class Smoke:
         if not told.startswith("no answer within"):
             return WrongError(told, remedy(told))
         other = self.launch.process(self.reaper)
-        other.say(wire.write_line({"id": 0, **wire.hello(SPEC, harness())}))
+        other.say(wire.write_line({"id": 0, **wire.hello(*harness())}))
         other.close_stdin()
         late = other.unasked(self.leaving)
         other.end(0.1)

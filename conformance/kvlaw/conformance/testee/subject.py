@@ -48,8 +48,7 @@ MOST_STARTS = 3
 _GRACE = 1.0
 """Seconds for a testee to leave after the end was said."""
 _MAKING = (OpenList, Merge, MakeCache, Reuse)
-_HANDING = (Append, FetchDense, MakeMask, TakeState, Save)
-"""Calls whose ``as_`` names no cache, list or group: a read, arrays, a file."""
+_OURS = ("cache", "group")
 
 
 @define(eq=False)
@@ -87,7 +86,8 @@ class ProcessSubject:
     _number: int = 0
     _failed: int = 0
     _things: dict[str, str] = field(factory=dict[str, str])
-    """What stands under which name: a cache, a group, or anything else (``other``)."""
+    """What stands under which name: a ``cache`` or a ``group`` of the trace's layer or a ``foreign`` one, a ``list``, a
+    ``read`` of a cache or a group, or anything else (``other``)."""
 
     def __attrs_post_init__(self) -> None:
         """Start the testee and hear what it is; raises ``TargetError``."""
@@ -158,7 +158,7 @@ class ProcessSubject:
         """Forget everything and make ``c0``, in a new process if the last one was lost."""
         self.config, self._things = config, {"c0": "group" if config.is_rows else "cache"}
         try:
-            self.demands.check_opening(config)
+            self._check_opening(config)
             if (started := self._started()) is not None:
                 return started
         except UnsupportedError as error:
@@ -183,7 +183,8 @@ class ProcessSubject:
             self._note(call)
         if isinstance(call, Append) and call.unread:
             return _unread(observation)
-        return self._masked(observation, payload)
+        of_ours = self._things.get(call.on) in (*_OURS, "read")
+        return self._masked(observation, payload) if of_ours else observation
 
     def close(self) -> None:
         """Say the end and let go of the process; it is started again when it is asked again."""
@@ -215,6 +216,12 @@ class ProcessSubject:
         observation = wire.read_answer(answer, self.config.dtype, shown=keep)
         return evolve(observation, message=printable(observation.message)[:300])
 
+    def _check_opening(self, config: Config) -> None:
+        """Raise ``UnsupportedError`` for what the testee says it cannot open."""
+        if config.kind not in self.kinds:
+            raise UnsupportedError(f"the testee builds {' and '.join(self.kinds)} only")
+        self.demands.check_opening(config)
+
     def _check(self, call: Call) -> None:
         """Raise ``UnsupportedError`` for what the testee cannot be asked."""
         self.demands.check_call(call)
@@ -243,7 +250,7 @@ class ProcessSubject:
     def _left_by(self, call: Call, refused: Observation) -> Observation:
         """Add the state that a refused call left behind (ERR-1), if the testee has not shown it."""
         shown = refused.state is not None or refused.layers or refused.rows
-        if shown or isinstance(call, _MAKING) or self._things.get(call.on, "other") == "other":
+        if shown or isinstance(call, _MAKING) or self._things.get(call.on, "other") in ("other", "read"):
             return refused
         seen = self._looked(call.on)
         if seen.outcome == "error":
@@ -258,14 +265,23 @@ class ProcessSubject:
         made: str | None = getattr(call, "as_", None)
         if isinstance(call, Drop):
             self._things.pop(call.on, None)
-        elif made is None:
-            return
-        elif isinstance(call, _HANDING):
-            self._things[made] = "other"
-        elif isinstance(call, Merge):
-            self._things[made] = "group"
-        else:
-            self._things[made] = self._things.get(call.on, "cache") if isinstance(call, Clone) else "cache"
+        elif made is not None:
+            self._things[made] = self._kind_of(call)
+
+    def _kind_of(self, call: Call) -> str:
+        """Say what a call makes."""
+        source = self._things.get(call.on, "other")
+        if isinstance(call, Append):
+            return "read" if source in _OURS else "other"
+        if isinstance(call, FetchDense | MakeMask | TakeState | Save):
+            return "other"
+        if isinstance(call, OpenList):
+            return "list"
+        if isinstance(call, MakeCache):
+            return "cache" if call.layer in (None, self.config.layer.serial) else "foreign"
+        if isinstance(call, Merge):
+            return "group"
+        return source if isinstance(call, Clone | Reuse) else "cache"
 
     def _masked(self, observation: Observation, payload: Payload | None) -> Observation:
         """Mask the fetch of a cache without masks: whoever attends it has to mask it as any such cache's.
@@ -276,11 +292,10 @@ class ProcessSubject:
         if own or self.told.hints or self.config.sinks or payload is None or payload.queries.ndim != 4:  # [B, H, L, D]
             return observation
         rows = tuple(self._masked(row, payload) for row in observation.rows)
-        layers = tuple(self._masked(layer, payload) for layer in observation.layers)
         read = observation.read
         if read is not None and read.mask is None:
             read = evolve(read, mask=by_the_fetch(self.config, read.keys, int(payload.queries.shape[2])))
-        return evolve(observation, read=read, rows=rows, layers=layers)
+        return evolve(observation, read=read, rows=rows)
 
     # Starting.
 
