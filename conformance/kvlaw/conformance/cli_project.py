@@ -101,7 +101,8 @@ def update(project: "Project", learnt: "Sequence[Learnt]") -> None:
 
     where = project.where
     if not all(found.result.whole for found in learnt):
-        errors.print(f"{where} is left as it is: the check was not finished", style="yellow", markup=False)
+        line = f"{where} is left as it is: the check was not finished"
+        errors.print(line, style="yellow", markup=False, soft_wrap=True)
         return
     try:
         told = rewrite(project, learnt)

@@ -100,7 +100,7 @@ def _plainest(config: Config, listed: Trigger) -> Config:
 class _Undressed:
     """The calls that are left: those that are ``needed``, as they are needed, and the appends, as plain ones.
 
-    With ``stays`` the other special calls are left as well, but those of the verb ``out``.
+    With ``stays`` the other calls are left as they are, but those of the verb ``out``.
     """
 
     needed: dict[int, Mark]
@@ -113,10 +113,13 @@ class _Undressed:
     def take(self, index: int, call: Call, mark: Mark) -> None:
         """Take one call in, or leave it out."""
         wanted = self.needed.get(index)
+        if wanted is None and self.stays:
+            self.calls += [call] if call.verb != self.out else []
+            return
         call = self._renamed(call)
         if isinstance(call, Append | FetchDense) and (wanted is None or not _stays(call, wanted)):
             self.calls.append(_plain(call, wanted or Mark(), keep=call.as_ in self.asked))
-        elif wanted is not None or (self.stays and mark.special and call.verb != self.out):
+        elif wanted is not None:
             self.calls.append(call)
         elif isinstance(call, _COPIES):
             self.names[call.as_] = call.on

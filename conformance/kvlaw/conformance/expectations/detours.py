@@ -56,7 +56,7 @@ def around(whole: Trace, cut: Trace, marks: tuple[Mark, ...], trigger: Trigger) 
 def _to_leave_out(marks: tuple[Mark, ...], trigger: Trigger) -> int:
     """Choose the call to leave out: the last one if it is special, else the last special one that is needed."""
     last = len(marks) - 1
-    if marks[last].special:
+    if marks[last].special or marks[last].how:
         return last
     before = [i for i in range(last) if marks[i].special]
     found = within(trigger.before, [marks[i] for i in before])

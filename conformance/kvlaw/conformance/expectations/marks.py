@@ -15,7 +15,7 @@ from kvlaw.reference.oracle import File, Group, Handed, Layers, ReadModel, Recur
 from kvlaw.reference.world import WorldObject
 from kvlaw.spec.calls import Append, Call, Filter, Load, MakeCache, MakeMask, Merge, OpenList, Prepare, SpoilFile, Trim
 
-PLAIN = frozenset({"", "decode", "window", "advance", "look", "attend", "drop"})
+PLAIN = frozenset({"", "decode", "window", "known", "dense", "compiled", "advance", "look", "attend", "drop"})
 """The verbs that only fill a cache or look at it; every other call of a shortest trace is there for a reason."""
 _MAKE = (OpenList, MakeCache, Merge)
 
@@ -33,8 +33,8 @@ class Mark:
 
     @property
     def special(self) -> bool:
-        """The call does more than to fill a cache or to look."""
-        return self.verb not in PLAIN or bool(self.how)
+        """The call does more than to fill a cache, in whatever way, or to look."""
+        return self.verb not in PLAIN
 
 
 OPENING = Mark()
