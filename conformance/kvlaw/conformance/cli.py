@@ -13,6 +13,7 @@ from typing import Literal
 import click
 
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
+from kvlaw.conformance.cli_releases import releases
 from kvlaw.conformance.cli_replay import replay
 from kvlaw.conformance.cli_targets import check, try_
 
@@ -51,7 +52,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, try_, replay):
+for command in (check, try_, replay, releases):
     cli.add_command(command)
 
 

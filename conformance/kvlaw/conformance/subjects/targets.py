@@ -1,4 +1,4 @@
-"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``fault:NAME``.
+"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``release:mlx-lm==VERSION:CACHE``, ``fault:NAME``.
 
 ``open_target`` makes the subject, ``target_kinds`` says which kinds of cache it serves. Whatever is wrong with a
 target (an unknown name, a module that cannot be imported, a constructor that raises) is a ``TargetError`` that names
@@ -18,6 +18,7 @@ from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
@@ -28,6 +29,7 @@ NOTHING: Mapping[str, str] = {}
 OPTIONS: dict[str, tuple[str, ...]] = {
     "builtin": ("clone", "kernels", "seconds", "step"),
     "py": ("array", "clone", "kind", "seconds"),
+    "release": ("clone", "seconds", "step"),
     "fault": ("seconds",),
 }
 """The options that targets of each scheme take."""
@@ -37,7 +39,6 @@ SECONDS = "10"
 """How long a call may take, unless said otherwise."""
 MOST_SECONDS = 86_400
 CLONES = ("method", "deepcopy", "from_state")
-STEPS = ("naive_compile",)
 
 
 @frozen
@@ -77,34 +78,6 @@ def _mlx_impl_rows(kind: Kind, policy: Policy = "dense") -> Callable[[Options], 
     return make
 
 
-def _mlx_lm(name: str) -> Callable[[Options], Adapter]:
-    def make(options: Options) -> Adapter:
-        from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
-
-        return MlxLmAdapter(name, options.get("clone"), options.get("step"))
-
-    return make
-
-
-def _mlx_lm_codes(name: str) -> Callable[[Options], Adapter]:
-    def make(options: Options) -> Adapter:
-        from kvlaw.conformance.subjects.mlx_lm_codes import ConvertingAdapter, QuantizedAdapter
-
-        plain, plus, _ = name.partition("+convert")
-        return ConvertingAdapter(plain, options.get("clone")) if plus else QuantizedAdapter(options.get("clone"))
-
-    return make
-
-
-def _mlx_lm_rows(name: str) -> Callable[[Options], Adapter]:
-    def make(options: Options) -> Adapter:
-        from kvlaw.conformance.subjects.mlx_lm_batches import MlxLmRowsAdapter
-
-        return MlxLmRowsAdapter(name, options.get("clone"))
-
-    return make
-
-
 def _mlx_impl_recurrent(kind: Kind) -> Callable[[Options], Adapter]:
     def make(_options: Options) -> Adapter:
         from kvlaw.conformance.subjects.mlx_impl_recurrent import MlxImplRecurrentAdapter
@@ -112,12 +85,6 @@ def _mlx_impl_recurrent(kind: Kind) -> Callable[[Options], Adapter]:
         return MlxImplRecurrentAdapter(kind)
 
     return make
-
-
-def _mlx_lm_arrays(options: Options) -> Adapter:
-    from kvlaw.conformance.subjects.mlx_lm_arrays import ArraysAdapter
-
-    return ArraysAdapter(clone=options.get("clone"))
 
 
 _PREFIXES: dict[Policy, str] = {"dense": "", "affine": "affine_", "bf16_first": "bf16_first_"}
@@ -136,16 +103,11 @@ BUILTINS: dict[str, Builtin] = {
         for kind in ROW_KINDS
     },
     **{f"mlx_impl.{kind}": Builtin((kind,), _mlx_impl_recurrent(kind), ("mlx",)) for kind in RECURRENT_KINDS},
-    "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm"), steps=STEPS),
-    "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
-    "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
-    "mlx_lm.BatchKVCache": Builtin(("full_rows",), _mlx_lm_rows("BatchKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.BatchRotatingKVCache": Builtin(("ring_rows",), _mlx_lm_rows("BatchRotatingKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.ArraysCache": Builtin(RECURRENT_KINDS, _mlx_lm_arrays, ("mlx", "mlx_lm")),
-    "mlx_lm.CacheList": Builtin((*SERIAL_KINDS, *ROW_KINDS), _mlx_lm_rows("CacheList"), ("mlx", "mlx_lm")),
-    "mlx_lm.QuantizedKVCache": Builtin(("full",), _mlx_lm_codes("QuantizedKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.KVCache+convert": Builtin(("full",), _mlx_lm_codes("KVCache+convert"), ("mlx", "mlx_lm")),
-    "mlx_lm.RotatingKVCache+convert": Builtin(("ring",), _mlx_lm_codes("RotatingKVCache+convert"), ("mlx", "mlx_lm")),
+    **{
+        f"mlx_lm.{name}": Builtin(known.kinds, known.installed, ("mlx", "mlx_lm"), steps=known.steps)
+        for name, known in CACHES.items()
+        if not known.gone
+    },
 }
 """The known targets, as they are written behind ``builtin:``."""
 
@@ -163,7 +125,10 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     _check(scheme, options, mapping)
     if scheme == "fault":
         return _fault(name)
-    made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
+    if scheme == "release":
+        made = _release(name, options)
+    else:
+        made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
     return AdapterSubject(made, _seconds(options, "60" if text == "builtin:oracle" else SECONDS), text)
 
 
@@ -223,7 +188,7 @@ def _meant(text: str) -> str:
 
 
 def _listed() -> str:
-    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  fault:NAME"])
+    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  release:mlx-lm==VERSION:CACHE", "  fault:NAME"])
 
 
 def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
@@ -266,6 +231,13 @@ def _builtin(name: str, options: Options) -> Adapter:
             raise TargetError(f"builtin:{name} needs {module}: pip install {PACKAGES[module]}")
     with _told(f"builtin:{name}"):
         return builtin.make(options)
+
+
+def _release(name: str, options: Options) -> Adapter:
+    if find_spec("mlx") is None:
+        raise TargetError(f"release:{name} needs mlx: pip install mlx")
+    with _told(f"release:{name}"):
+        return open_release(name, options)
 
 
 def _check_kernels(name: str, builtin: Builtin, kernels: str | None) -> None:
