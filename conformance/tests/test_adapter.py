@@ -16,6 +16,7 @@ from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.guard import Patience, guarded
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.lockstep import Lockstep
+from kvlaw.conformance.stamps import spoil, spoil_queries
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.conformance.timelimit import TimeLimitError, time_limit
 from kvlaw.spec.calls import (
@@ -376,9 +377,9 @@ def test_an_attention_that_fails_on_a_misfitting_mask_is_shown_by_the_mask() -> 
 
 
 def test_spoilt_tensors_that_are_accepted_show_nothing() -> None:
-    seen = opened().apply(AppendWindow(length=2, malformed="rank"), payload(2), look=True)
+    seen = opened().apply(AppendWindow(length=2, malformed="rank"), spoil(payload(2), "rank", False), look=True)
     assert seen.refused, "a concatenation of other ranks fails"
-    seen = opened().apply(AppendWindow(length=2, malformed="dtype"), payload(2), look=True)
+    seen = opened().apply(AppendWindow(length=2, malformed="dtype"), spoil(payload(2), "dtype", False), look=True)
     assert seen == Observation_of_nothing()
 
 
@@ -392,7 +393,7 @@ def test_spoilt_queries_reach_the_read(how: Any) -> None:
         both, keys=both.keys.repeat(2, 1), values=both.values.repeat(2, 1), queries=both.queries.repeat(2, 1)
     )
     subject.apply(AppendDecode(as_="r1"), doubled, look=True)
-    assert subject.apply(Attend(on="r1", malformed=how), doubled, look=True).refused
+    assert subject.apply(Attend(on="r1", malformed=how), spoil_queries(doubled, how), look=True).refused
     assert subject.apply(Attend(on="r1"), doubled, look=True).ok
 
 

@@ -7,7 +7,6 @@ or a trim by no whole number that is carried out all the same shows nothing, sin
 show.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy.typing as npt
@@ -27,9 +26,9 @@ from kvlaw.conformance.adapter_world import (
     phase_of,
     take_round,
 )
+from kvlaw.conformance.demands import Demands
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
-from kvlaw.conformance.stamps import spoil
 from kvlaw.conformance.views import Views, count, pair
 from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import (
@@ -41,7 +40,6 @@ from kvlaw.spec.calls import (
     Damage,
     Drop,
     FetchDense,
-    Filter,
     Load,
     LookAt,
     MakeCache,
@@ -49,7 +47,6 @@ from kvlaw.spec.calls import (
     Malformed,
     Merge,
     OpenList,
-    Prepare,
     Publish,
     Reset,
     Reuse,
@@ -59,7 +56,6 @@ from kvlaw.spec.calls import (
     Trim,
 )
 from kvlaw.spec.config import Config, DType, Kind, LayerSpec, Policy
-from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 
 
@@ -86,6 +82,11 @@ class AdapterSubject:
     def groups(self) -> GroupCalls:
         """Calls on groups, in the world as it is."""
         return GroupCalls(self.adapter, self.views, self.giver, self.world)
+
+    @property
+    def demands(self) -> Demands:
+        """What the adapter can be asked."""
+        return Demands(self.capabilities, self.policies, self.dtypes, self.code_bits)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -143,12 +144,8 @@ class AdapterSubject:
 
     def _opened(self, config: Config) -> Observation:
         layer = config.layer
-        if layer.policy not in self.policies:
-            raise UnsupportedError(f"the target is checked with {' and '.join(self.policies)} storage")
-        if self.adapter.config.dtype not in self.dtypes:
-            raise UnsupportedError(f"the target is checked with {' and '.join(self.dtypes)}")
+        self.demands.check_opening(config)
         if config.is_rows:
-            self._check_layer(layer)
             if config.rows_problem:
                 raise NonsenseError(config.rows_problem)
             self.world["c0"] = held = HeldGroup(self.adapter.build_rows(layer, config.row_count))
@@ -157,23 +154,8 @@ class AdapterSubject:
         return Observation(state=self._state(cache, look=True))
 
     def _made(self, layer: LayerSpec) -> Any:
-        self._check_layer(layer)
+        self.demands.check_layer(layer)
         return self.adapter.build(layer)
-
-    def _check_layer(self, layer: LayerSpec) -> None:
-        """Raise ``UnsupportedError`` for a layer that the target is not checked with."""
-        self._demand(*(("recurrent",) if layer.is_recurrent else ()))
-        self._demand(*(("sinks",) if layer.sinks > 0 else ()))
-        self._demand(*(() if layer.policy == "dense" else ("policy", layer.policy)))
-        self._demand(*(("value_bits",) if layer.bits_of_values != layer.bits else ()))
-        if layer.problem is None and layer.bits and not {layer.bits, layer.bits_of_values} <= set(self.code_bits):
-            raise UnsupportedError(f"the target is checked with codes of {' and '.join(map(str, self.code_bits))} bits")
-
-    def _demand(self, *capabilities: str) -> None:
-        """Raise ``UnsupportedError`` if the target lacks one of these."""
-        for name in capabilities:
-            if name not in self.adapter.capabilities:
-                raise UnsupportedError(f"the target lacks {name}: {CAPABILITIES[name]}")
 
     def _note_layers(self, call: Call) -> None:
         """Remember of what configurations that is which a call has made."""
@@ -202,7 +184,7 @@ class AdapterSubject:
     # One call.
 
     def _apply(self, call: Call, payload: Payload, look: bool) -> Observation:
-        self._demand(*_needs(call))
+        self.demands.check_call(call)
         if isinstance(call, OpenList | Merge | MakeCache):
             return self._making(call, look)
         if call.on not in self.world:
@@ -288,7 +270,7 @@ class AdapterSubject:
             raise UnsupportedError(f"a cache cannot be asked to {call.verb}")
 
     def _append(self, cache: Any, call: Append, payload: Payload, look: bool) -> Observation:
-        keys, values = self.giver.tensors(payload, call)
+        keys, values = self.giver.tensors(payload)
         read = self.adapter.append(cache, keys, values, phase_of(call), call.window, call.array)
         self.giver.spend(keys, values)
         if call.as_:
@@ -299,7 +281,7 @@ class AdapterSubject:
         return Observation(read=shown, state=self._state(cache, look))
 
     def _advance(self, cache: Any, call: Advance, payload: Payload, look: bool) -> Observation:
-        step = self.giver.step(payload, call)
+        step = self.giver.step(payload)
         outputs = self.adapter.advance(cache, step)
         self.giver.spend_step(step)
         if not look or call.malformed is not None:
@@ -307,7 +289,7 @@ class AdapterSubject:
         return Observation(read=self.views.outputs(outputs), state=self._state(cache, look))
 
     def _dense(self, cache: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
-        keys, values = self.giver.tensors(payload, call)
+        keys, values = self.giver.tensors(payload)
         handed = pair(self.adapter.fetch_dense(cache, keys, values))
         self.giver.spend(keys, values)
         arrays: dict[str, Any] = {"keys": handed[0], "values": handed[1]}
@@ -357,18 +339,11 @@ class AdapterSubject:
 
     def _ask_wrongly(self, target: HeldRead, asked: Payload, how: Malformed) -> None:
         """Ask reads with spoilt queries (READ-9)."""
-        queries, dtype = asked.queries, asked.dtype
-        if how == "heads":
-            if self.adapter.config.kv_heads == 1:
-                raise UnsupportedError("one KV head takes any number of query heads")
-            queries = queries[:, [0, *range(queries.shape[1])]]
-        elif how in ("lengths", "two"):
-            queries = queries[:, :, [0, *range(queries.shape[2])]]
-        else:
-            spoilt = spoil(Payload((), queries, queries, queries, dtype), how, decode_call=True)
-            queries, dtype = spoilt.keys, spoilt.dtype
+        if how == "heads" and self.adapter.config.kv_heads == 1:
+            raise UnsupportedError("one KV head takes any number of query heads")
         for read in target.reads:
-            self.adapter.settle([self.adapter.attend(read, self.adapter.tensor(queries, dtype), asked.scale)])
+            queries = self.adapter.tensor(asked.queries, asked.dtype)
+            self.adapter.settle([self.adapter.attend(read, queries, asked.scale)])
 
     # Lists of layers.
 
@@ -402,7 +377,7 @@ class AdapterSubject:
         return evolve(self._layers(caches, look), answer=count(answer))
 
     def _append_list(self, caches: list[Any], call: Append, payload: Payload, look: bool) -> Observation:
-        tensors = [self.giver.tensors(payload, call) for _ in caches]
+        tensors = [self.giver.tensors(payload) for _ in caches]
         reads = self.adapter.append_layers(caches, tensors, phase_of(call), call.window, call.array)
         for keys, values in tensors:
             self.giver.spend(keys, values)
@@ -419,49 +394,6 @@ class AdapterSubject:
 
 _MAKING = (OpenList, Merge, MakeCache, Reuse)
 """Calls that make an object and act on none."""
-_VERBS = {
-    "cache": "rows",
-    "merge": "merge",
-    "extract": "extract",
-    "hand_back": "hand_back",
-    "filter": "filter",
-    "prepare": "padding",
-    "finalize": "padding",
-    "begin_prefill": "bracket",
-    "commit_prefill": "bracket",
-    "end_prefill": "bracket",
-    **dict.fromkeys(("begin_round", "commit_round", "roll_back"), "rounds"),
-    **dict.fromkeys(("save", "load", "damage"), "files"),
-    **dict.fromkeys(("publish", "reuse"), "reuse"),
-    "advance": "recurrent",
-    "known": "known",
-    "compiled": "compiled",
-    "dense": "dense",
-    "mask": "mask",
-    "trim": "trim",
-    "clone": "clone",
-    "state": "state",
-    "reset": "reset",
-}
-_OPTIONS = {"window": "window_argument", "array": "as_array", "bypass": "bypass"}
-
-
-def _needs(call: Call) -> Iterator[str]:
-    """Name the capabilities without which a call cannot be asked."""
-    if call.verb == "list":
-        yield "lists"
-    if call.verb in _VERBS:
-        yield _VERBS[call.verb]
-    if isinstance(call, Attend) and call.malformed is not None:
-        yield "attend"
-    if isinstance(call, Load) and call.other:
-        yield "fingerprint"
-    if isinstance(call, Prepare) and any(call.left or ()):
-        yield "left_padding"
-    if isinstance(call, Filter) and not call.rows:
-        yield "empty_group"
-    if isinstance(call, Append | MakeMask | Trim):
-        yield from (needed for option, needed in _OPTIONS.items() if getattr(call, option, None) not in (None, False))
 
 
 __all__ = ["Adapter", "AdapterSubject", "HeldArrays", "HeldGroup", "HeldList", "HeldRead", "UnsupportedError"]

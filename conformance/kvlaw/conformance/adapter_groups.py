@@ -111,7 +111,7 @@ class GroupCalls:
                 raise UnsupportedError(f"a group cannot be asked to {call.verb}")
 
     def _append_rows(self, group: Any, call: Append, payload: Payload, look: bool) -> Observation:
-        keys, values = self.giver.tensors(payload, call)
+        keys, values = self.giver.tensors(payload)
         read = self.adapter.append(group, keys, values, phase_of(call), call.window, call.array)
         self.giver.spend(keys, values)
         known = call.verb == "known"
@@ -125,19 +125,19 @@ class GroupCalls:
         return self.views.group(group, reads)
 
     def _advance_rows(self, group: Any, call: Advance, payload: Payload, look: bool) -> Observation:
-        step = self.giver.step(payload, call)
+        step = self.giver.step(payload)
         outputs = self.adapter.advance(group, step)
         self.giver.spend_step(step)
         if not look or call.malformed is not None:
             return self.shown(group, look)
         whole = self.views.outputs(outputs).outputs
-        rows = payload.keys.shape[0]
+        rows = payload.step["values"].shape[0]
         if whole is None or whole.shape[0] != rows:
             raise NonsenseError(f"the outputs have not {rows} rows")
         return self.views.group(group, [ReadView(outputs=whole[b : b + 1]) for b in range(rows)])
 
     def _dense_rows(self, group: Any, call: FetchDense, payload: Payload, look: bool) -> Observation:
-        keys, values = self.giver.tensors(payload, call)
+        keys, values = self.giver.tensors(payload)
         handed = pair(self.adapter.fetch_dense(group, keys, values))
         self.giver.spend(keys, values)
         arrays: dict[str, Any] = {"keys": handed[0], "values": handed[1]}

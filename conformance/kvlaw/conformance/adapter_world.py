@@ -6,17 +6,12 @@ from typing import Any, cast
 from attrs import astuple, frozen
 
 from kvlaw.conformance.interface import Adapter, NonsenseError, RecurrentStep, UnsupportedError
-from kvlaw.conformance.recurrent_stamps import decay_of, recurrent_inputs
-from kvlaw.conformance.stamps import spoil
 from kvlaw.spec.calls import (
-    Advance,
     Append,
-    AppendDecode,
     AppendName,
     BeginRound,
     Call,
     CommitRound,
-    FetchDense,
     Load,
     Publish,
     Reuse,
@@ -130,20 +125,14 @@ class Giver:
 
     adapter: Adapter
 
-    def tensors(self, payload: Payload, call: Append | FetchDense) -> tuple[Any, Any]:
-        """Make keys and values, spoilt where the call says so."""
-        given = payload
-        if call.malformed is not None:
-            given = spoil(payload, call.malformed, decode_call=isinstance(call, AppendDecode))
-        return self.adapter.tensor(given.keys, given.dtype), self.adapter.tensor(given.values, given.dtype)
+    def tensors(self, payload: Payload) -> tuple[Any, Any]:
+        """Make keys and values."""
+        return self.adapter.tensor(payload.keys, payload.dtype), self.adapter.tensor(payload.values, payload.dtype)
 
-    def step(self, payload: Payload, call: Advance) -> RecurrentStep:
-        """Make what an advance hands over, spoilt where the call says so."""
-        given = payload if call.malformed is None else spoil(payload, call.malformed, decode_call=False)
-        parts = recurrent_inputs(given, payload.tokens)
-        decay = decay_of(parts["values"], payload.tokens, payload.padding)
-        made = {name: self.adapter.tensor(bits, given.dtype) for name, bits in parts.items()}
-        return RecurrentStep(**made, decay=self.adapter.tensor(decay, "f32"))
+    def step(self, payload: Payload) -> RecurrentStep:
+        """Make what an advance hands over."""
+        dtypes = dict.fromkeys(payload.step, payload.dtype) | {"decay": "f32"}
+        return RecurrentStep(**{name: self.adapter.tensor(bits, dtypes[name]) for name, bits in payload.step.items()})
 
     def spend_step(self, step: RecurrentStep) -> None:
         """Overwrite the caller's arrays of an advance, where the trace asks for it."""

@@ -144,10 +144,9 @@ class Lockstep:
         name = call.as_ if isinstance(call, OpenList | Merge | MakeCache) else call.on
         before = self.oracle.world.get(name)
         origins = self.rows.origins(call, self.oracle.world)
-        payload = self.questions.payload(call, tokens, asked, rows)
+        padding = _padding(acted, tokens) if isinstance(acted, RecurrentModel) else ()
+        payload = self.questions.payload(call, tokens, asked, rows, padding)
         payload = Payload(_live(before)) if isinstance(call, Publish) else payload
-        if payload is not None and isinstance(acted, RecurrentModel):
-            payload = evolve(payload, padding=_padding(acted, tokens))
         observation = self.subject.apply(call, payload, look)
         expectation = self.oracle.step(call, tokens, self._seen(call, observation, look))
         if asked is not None:

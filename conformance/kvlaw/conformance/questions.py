@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, evolve, field, frozen
 
-from kvlaw.conformance.stamps import Stamper, spoil
+from kvlaw.conformance.recurrent_stamps import recurrent_step
+from kvlaw.conformance.stamps import Stamper, spoil, spoil_queries
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import Group, Layers
-from kvlaw.spec.calls import Advance, Append, Attend, Call, FetchDense, LookAt
+from kvlaw.spec.calls import Advance, Append, AppendDecode, Attend, Call, FetchDense, LookAt
 from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Bits, Payload
 
@@ -113,16 +114,43 @@ class Questions:
         keys, values = (np.concatenate(side) for side in zip(*((p.keys, p.values) for p in parts), strict=True))
         return evolve(parts[0], tokens=tokens, keys=keys, values=values)
 
-    def payload(self, call: Call, tokens: tuple[int, ...], asked: Asked | None, rows: int = 1) -> Payload | None:
-        """Make the tensors of a call, for so many rows of a group; None for a call that has none."""
-        queries = asked.queries if asked else np.zeros(0, np.uint16)
-        if tokens:
-            return self._stacked(tokens, queries, rows)
+    def payload(
+        self,
+        call: Call,
+        tokens: tuple[int, ...],
+        asked: Asked | None,
+        rows: int = 1,
+        padding: tuple[int, ...] = (),
+    ) -> Payload | None:
+        """Make the tensors of a call, for so many rows of a group, spoilt where the call says so.
+
+        None for a call that has none; ``padding`` lists, of an advance, the tokens that are padding of their row.
+        """
         if isinstance(call, Advance | Append | FetchDense):
-            one = self._stacked((1,) * rows, queries, rows)
-            return one if call.malformed else spoil(one, "empty", decode_call=False)
-        dtype, scale = self.stamper.config.dtype, self.stamper.scale
-        return Payload((), queries=queries, dtype=dtype, scale=scale) if asked else None
+            return self._given(call, tokens, asked, rows, padding)
+        if asked is None:
+            return None
+        again = Payload((), queries=asked.queries, dtype=self.stamper.config.dtype, scale=self.stamper.scale)
+        spoilt = isinstance(call, Attend) and call.malformed
+        return spoil_queries(again, spoilt) if spoilt else again
+
+    def _given(
+        self,
+        call: Advance | Append | FetchDense,
+        tokens: tuple[int, ...],
+        asked: Asked | None,
+        rows: int,
+        padding: tuple[int, ...],
+    ) -> Payload:
+        """Make the tensors of an append or an advance."""
+        queries = asked.queries if asked else np.zeros(0, np.uint16)
+        given = self._stacked(tokens or (1,) * rows, queries, rows)
+        how = call.malformed if tokens or call.malformed else "empty"
+        if how is not None:
+            given = spoil(given, how, decode_call=isinstance(call, AppendDecode))
+        if not isinstance(call, Advance):
+            return given
+        return Payload(given.tokens, dtype=given.dtype, step=recurrent_step(given, given.tokens, padding))
 
 
 def spoilt_from(tokens: int) -> int:

@@ -16,6 +16,12 @@ from kvlaw.spec.slots import SLOTS, asked_by, written_by
 FOREIGN = -1
 
 
+def recurrent_step(payload: Payload, tokens: Tokens, padding: Tokens) -> dict[str, Bits]:
+    """Make all that an advance hands over, by name, of stamped keys and values; ``padding`` lists tokens of no row."""
+    parts = recurrent_inputs(payload, tokens)
+    return {**parts, "decay": decay_of(parts["values"], tokens, padding)}
+
+
 def recurrent_inputs(payload: Payload, tokens: Tokens) -> dict[str, Bits]:
     """Make of keys and values what an advance hands over, by name, all but the decay.
 

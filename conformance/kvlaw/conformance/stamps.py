@@ -16,7 +16,7 @@ from typing import cast, get_args
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kvlaw.reference.codes import Codec, Side
 from kvlaw.reference.numerics.formats import decode, encode
@@ -288,3 +288,14 @@ def spoil(payload: Payload, how: Malformed, decode_call: bool) -> Payload:
         dtype = "f32" if held != "f32" else "bf16"
         keys, values = (encode(decode(x, held), dtype) for x in (keys, values))
     return Payload(payload.tokens, keys, values, payload.queries, dtype, payload.scale)
+
+
+def spoil_queries(payload: Payload, how: Malformed) -> Payload:
+    """Spoil the queries of a read that is asked again, in one way (READ-9)."""
+    queries = payload.queries
+    if how == "heads":
+        return evolve(payload, queries=queries[:, [0, *range(queries.shape[1])]])
+    if how in ("lengths", "two"):
+        return evolve(payload, queries=queries[:, :, [0, *range(queries.shape[2])]])
+    spoilt = spoil(Payload((), queries, queries, queries, payload.dtype), how, decode_call=True)
+    return evolve(payload, queries=spoilt.keys, dtype=spoilt.dtype)

@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from kvlaw.conformance.decode import spread
 from kvlaw.conformance.guard import ShowingError, show
 from kvlaw.conformance.interface import Adapter, NonsenseError, Unshown, UnsupportedError
+from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Bits, Form, MaskView, Observation, Payload, ReadView, StateView, join_codes
 
 _MASKING = frozenset({"mask", "attend", "phases", "lists"})
@@ -45,7 +46,11 @@ class Views:
         values = self.columns("the fetched values", parts[1]) if parts else None
         form: Form = "affine" if parts and self.is_codes(parts[0]) else "dense"
         answer = None if output is None else self.tensor("the output", output)
-        seen = self._by_the_fetch(keys, payload) if isinstance(mask, Unshown) else self.mask(mask)
+        seen = (
+            by_the_fetch(self.adapter.capabilities, self.adapter.config, keys, payload)
+            if isinstance(mask, Unshown)
+            else self.mask(mask)
+        )
         alone = self._alone(read, payload, keys, seen) if known and answer is not None else None
         return ReadView(keys, values, seen, answer, form, alone)
 
@@ -67,17 +72,6 @@ class Views:
                 return None
         show("the queries alone", self.adapter.settle, parts)
         return np.concatenate([self.tensor("a query alone", part) for part in parts], 2)
-
-    def _by_the_fetch(self, keys: Bits | None, payload: Payload) -> MaskView | None:
-        """Mask the fetch of a cache without masks: a query sees what is not later, in a ring its newest W of that."""
-        if keys is None or keys.ndim != 4 or _MASKING & self.adapter.capabilities:  # [B, Hkv, S, D]
-            return None
-        length, width, window = int(payload.queries.shape[2]), int(keys.shape[2]), self.adapter.config.window
-        if length == 1:
-            return MaskView("none")
-        own: npt.NDArray[np.int64] = np.arange(width - length, width)[:, None]
-        column: npt.NDArray[np.int64] = np.arange(width)[None]
-        return MaskView("array", (column <= own) & (column > own - (window or width)))
 
     def _attended(self, read: Any, payload: Payload, parts: Sequence[Any], mask: Any) -> Any:
         """Attend; an attention that fails because the mask does not fit is shown by the mask itself (MASK-1)."""
@@ -225,6 +219,18 @@ class Views:
             can_trim=None if None in flags else tuple(bool(flag) for flag in flags),
             max_append=show("max_append of the list", self.adapter.max_append_layers, caches),
         )
+
+
+def by_the_fetch(capabilities: frozenset[str], config: Config, keys: Bits | None, payload: Payload) -> MaskView | None:
+    """Mask the fetch of a cache without masks: a query sees what is not later, in a ring its newest W of that."""
+    if keys is None or keys.ndim != 4 or _MASKING & capabilities:  # [B, Hkv, S, D]
+        return None
+    length, width, window = int(payload.queries.shape[2]), int(keys.shape[2]), config.window
+    if length == 1:
+        return MaskView("none")
+    own: npt.NDArray[np.int64] = np.arange(width - length, width)[:, None]
+    column: npt.NDArray[np.int64] = np.arange(width)[None]
+    return MaskView("array", (column <= own) & (column > own - (window or width)))
 
 
 def row_of_mask(mask: MaskView | None, number: int, count: int) -> MaskView | None:

@@ -130,10 +130,11 @@ class Observation:
 
 @frozen(eq=False)
 class Payload:
-    """The tensors of one call, made from token ids.
+    """The tensors of one call, made from token ids; those of a call with ``malformed`` are spoilt already.
 
-    Keys are ``[B, Hkv, L, Dk]``, values ``[B, Hkv, L, Dv]``, queries ``[B, H, L, Dk]``.  ``padding`` lists, of an
-    advance, the tokens that are padding of their row.
+    Keys are ``[B, Hkv, L, Dk]``, values ``[B, Hkv, L, Dv]``, queries ``[B, H, L, Dk]``, all of ``dtype``.  An advance
+    has a ``step`` instead, by name: ``inputs`` [B, L, C], ``queries`` and ``keys`` [B, L, H, D], ``values`` [B, L, H,
+    E], ``beta`` [B, L, H], and ``decay`` [B, L, H] in float32.
     """
 
     tokens: tuple[int, ...] = ()
@@ -142,4 +143,4 @@ class Payload:
     queries: Bits = field(factory=lambda: np.zeros(0, np.uint16))
     dtype: str = "bf16"
     scale: float = 1.0
-    padding: tuple[int, ...] = ()
+    step: Mapping[str, Bits] = field(factory=dict[str, Bits])
