@@ -105,6 +105,7 @@ def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckRe
         interrupted = True
     except StoppedError as error:
         stopped = str(error)
+    stopped = stopped or getattr(subject, "unasked", "")
     swept = [(clause, config) for s in sessions for clause, configs in s.swept.items() for config in configs]
     found = [failure for session in sessions for failure in session.failures.values()]
     failures = [evolve(f, seen=told_of(c for clause, c in swept if clause == f.clause)) for f in found]
@@ -122,7 +123,7 @@ def applicable(clause: Clause, kind: str, capabilities: frozenset[str]) -> str:
 
 def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -> str:
     """Open one plain cache of each kind; say which cannot be opened, and why, or nothing."""
-    for kind in kinds:
+    for kind in kinds if getattr(subject, "traces", None) is None else ():
         window = {"window": fixed.get("sinks", 0) + 4} if kind in WINDOWED else {}
         policy = fitting(served(subject, subject.capabilities), fixed)
         start = {} if "affine" in policy else {"start": 4}
@@ -191,6 +192,12 @@ def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) ->
 
 def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     session.stage = "stored traces"
+    own: tuple[Trace, ...] | None = getattr(session.subject, "traces", None)
+    if own is not None:  # it has no answers to others
+        for trace in own:
+            if trace.config.kind == kind and _chosen(trace.config, plan):
+                session.play(trace)
+        return
     policies = served(session.subject, session.subject.capabilities)
     for entry in entries_for(kind, session.subject.capabilities, plan.profile, policies):
         if _chosen(entry.trace.config, plan):

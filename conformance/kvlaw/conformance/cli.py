@@ -16,6 +16,7 @@ from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_releases import releases
 from kvlaw.conformance.cli_replay import replay
 from kvlaw.conformance.cli_targets import check, try_
+from kvlaw.conformance.cli_vectors import vectors
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -52,7 +53,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, try_, replay, releases):
+for command in (check, try_, replay, releases, vectors):
     cli.add_command(command)
 
 

@@ -73,6 +73,8 @@ def check(**arguments: Any) -> None:
       builtin:oracle                                               the NumPy reference
       builtin:mlx_impl, builtin:mlx_lm                             all of them, one after the other
       py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
+      release:mlx-lm==0.28.0:RotatingKVCache   a cache of a release of mlx-lm (kvlaw releases fetch 0.28.0)
+      vectors:results.jsonl                    what a native test observed (kvlaw vectors --help)
       fault:NAME            a planted fault (kvlaw faults lists them)
 
     \b
@@ -109,6 +111,14 @@ def _check(*, target: str, json_file: Path | None, allow_incomplete: bool, **how
         console.print(f"{target}: {len(names)} targets, {said}", markup=False)
     codes = {_code(result, allow_incomplete=allow_incomplete) for result in results}
     sys.exit(next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes))
+
+
+def judge_target(
+    target: str, *, profile: "Profile", chosen: Chosen, json_file: Path | None, allow_incomplete: bool, verbose: bool
+) -> None:
+    """Check a target that has answers to the stored traces only, and leave with the exit code."""
+    how: dict[str, Any] = {"budget": "quick", "profile": profile, "seed": 0, "verbose": verbose, "chosen": chosen}
+    _check(target=target, json_file=json_file, allow_incomplete=allow_incomplete, **how)
 
 
 def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
@@ -271,4 +281,4 @@ def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
         console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
 
 
-__all__ = ["FAILS", "check", "show_steps", "try_", "walk_or_end"]
+__all__ = ["FAILS", "check", "judge_target", "show_steps", "try_", "walk_or_end"]

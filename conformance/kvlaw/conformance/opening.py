@@ -90,7 +90,8 @@ def _subject(
     from kvlaw.conformance.subjects.targets import open_object, open_target, target_kinds
 
     if isinstance(target, str):
-        return open_target(named, options, mapping), target_kinds(named, options, mapping)
+        subject = open_target(named, options, mapping)
+        return subject, target_kinds(named, options, mapping, subject)
     subject = open_object(target, named, options, mapping)
     return subject, getattr(subject, "kinds", SERIAL_KINDS)
 

@@ -62,7 +62,10 @@ def decode_tensor(data: object, where: str, usual: str | None = None) -> npt.NDA
         raise WireError(f"{where}.dtype: {shown(name)} is none; there are {', '.join(NUMPY)}")
     lengths = _shape(shape, f"{where}.shape")
     raw = _bytes(body.get("base64"), math.prod(lengths) * np.dtype(NUMPY[name]).itemsize, where, lengths, name)
-    array = np.frombuffer(raw, NUMPY[name]).reshape(lengths)
+    try:
+        array = np.frombuffer(raw, NUMPY[name]).reshape(lengths)
+    except ValueError as error:  # no elements, and axes whose product is too large all the same
+        raise WireError(f"{where}.shape: {error}") from None
     if name == "bool" and array.size and int(array.view(np.uint8).max()) > 1:
         raise WireError(f"{where}: a byte of a bool is 0 or 1, and one is {int(array.view(np.uint8).max())}")
     return array.astype(array.dtype.newbyteorder("="), copy=True)

@@ -1,4 +1,5 @@
-"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``release:mlx-lm==VERSION:CACHE``, ``fault:NAME``.
+"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``release:mlx-lm==VERSION:CACHE``, ``vectors:FILE``,
+``fault:NAME``.
 
 ``open_target`` makes the subject, ``target_kinds`` says which kinds of cache it serves. Whatever is wrong with a
 target (an unknown name, a module that cannot be imported, a constructor that raises) is a ``TargetError`` that names
@@ -8,6 +9,7 @@ it and the way out.
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, cast
 
 import attrs
@@ -30,6 +32,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "builtin": ("clone", "kernels", "seconds", "step"),
     "py": ("array", "clone", "kind", "seconds"),
     "release": ("clone", "seconds", "step"),
+    "vectors": ("vectors",),
     "fault": ("seconds",),
 }
 """The options that targets of each scheme take."""
@@ -125,6 +128,8 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     _check(scheme, options, mapping)
     if scheme == "fault":
         return _fault(name)
+    if scheme == "vectors":
+        return _results(name, options)
     if scheme == "release":
         made = _release(name, options)
     else:
@@ -148,14 +153,16 @@ def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapp
     return AdapterSubject(made, _seconds(options), name)
 
 
-def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> tuple[Kind, ...]:
-    """Say which kinds of cache a target serves; raise ``TargetError`` if it cannot be run."""
+def target_kinds(
+    text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING, opened: Subject | None = None
+) -> tuple[Kind, ...]:
+    """Say which kinds of cache a target serves, which may be ``opened``; raise ``TargetError`` if it cannot be run."""
     scheme, name = _split(text)
     if scheme == "builtin":
         return _known(name).kinds
     if scheme == "fault":
         return _planted(name).kinds
-    subject: Any = open_target(text, options, mapping)
+    subject: Any = opened or open_target(text, options, mapping)
     return getattr(subject, "kinds", SERIAL_KINDS)
 
 
@@ -188,7 +195,7 @@ def _meant(text: str) -> str:
 
 
 def _listed() -> str:
-    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  release:mlx-lm==VERSION:CACHE", "  fault:NAME"])
+    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  release:mlx-lm==VERSION:CACHE", "  vectors:FILE", "  fault:NAME"])
 
 
 def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
@@ -290,6 +297,18 @@ def _fault(name: str) -> Subject:
     from kvlaw.conformance.faults.registry import subject
 
     return subject(name)
+
+
+def _results(name: str, options: Options) -> Subject:
+    """Open the results of a native test that replayed vectors."""
+    from kvlaw.conformance.vectors.form import VectorsError
+    from kvlaw.conformance.vectors.recorded import open_results
+
+    try:
+        replayed = options.get("vectors")
+        return open_results(Path(name), None if replayed is None else Path(replayed))
+    except VectorsError as error:
+        raise TargetError(str(error)) from error
 
 
 def _planted(name: str) -> Any:
