@@ -23,6 +23,7 @@ from kvlaw.spec.calls import Advance, Append, Attend, Call, FetchDense
 from kvlaw.spec.config import Config, Kind
 from kvlaw.spec.observations import Observation, Payload
 from kvlaw.spec.structure import Json
+from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace
 from kvlaw.spec.wire_tensors import encode_tensor
 
@@ -41,7 +42,8 @@ def made(kind: Kind, profile: Profile) -> Vectors:
     listening = Listening()
     clauses = counted(profile, kind, listening.capabilities)
     found: dict[tuple[Config, tuple[Ask, ...]], Vector] = {}
-    for entry in entries_for(kind, listening.capabilities - {"policy"}, profile, ("dense",)):
+    stored = entries_for(kind, listening.capabilities - {"policy"}, profile, ("dense",))
+    for entry in (*stored, *_beside(kind)):
         if _fits(entry.trace):
             vector = _vector(entry, listening, profile, clauses)
             found.setdefault((vector.config, vector.asks), vector)
@@ -49,6 +51,25 @@ def made(kind: Kind, profile: Profile) -> Vectors:
     vectors = Vectors(kind, profile, versions()["spec"], ordered)
     _, *body = lines(vectors, _tables(ordered))
     return evolve(vectors, sha256=digest(body))
+
+
+BESIDE: Mapping[str, tuple[str, ...]] = {
+    "full": ("full ; dense 2 as d1 ; decode ; look d1",),
+    "ring": (
+        "ring window=4 ; window 2 ; save as f1 ; damage f1 how=foreign ; load f1 as c1",
+        "ring window=4 ; window 2 ; save as f1 ; load f1 as c1 other ; load f1 as c1",
+        "ring window=4 ; window 2 ; publish space=a ; reuse t1..t2,t9 space=b as c1 ; reuse t1..t2,t9 space=a as c2",
+    ),
+    "full_rows": ("full_rows ; cache as c1 ; window 2 on c1 ; trim -1 on c1",),
+    "ring_rows": ("ring_rows window=4 ; cache as c1 ; window 2 on c1 ; trim -1 on c1",),
+    "recurrent_rows": ("recurrent_rows ; advance 2 ; trim 1",),
+}
+"""Traces of clauses that in a check the machines exercise, and no stored trace of the kind does."""
+
+
+def _beside(kind: Kind) -> tuple[Entry, ...]:
+    traces = enumerate(map(parse, BESIDE.get(kind, ())), 1)
+    return tuple(Entry(f"{kind}-{number}", "", "", "", written.trace) for number, written in traces)
 
 
 def _fits(trace: Trace) -> bool:
