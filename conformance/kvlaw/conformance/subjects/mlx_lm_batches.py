@@ -71,6 +71,8 @@ class MlxLmRowsAdapter(TrimmedRounds, MlxLmFiles, RuntimeMasks, DuckRowsAdapter)
         self.kinds = kinds
         self.capabilities |= {"rounds"} | ({"files"} if self._listed else set())
         self.capabilities |= {"sinks"} if {"ring", "ring_rows"} & set(kinds) else set()
+        if self._listed and not hasattr(example.list, "extract"):
+            self.capabilities -= {"extract"}
         self.damages = tuple(how for how in self.damages if how != "older")  # 0.31 saved no lists
         if clone == "from_state":
             self.cloned = _restored

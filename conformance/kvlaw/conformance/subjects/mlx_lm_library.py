@@ -115,8 +115,8 @@ class BatchMaker:
         group, padding = self._batch(cache), [0] * rows
         if name != "RotatingKVCache":
             return group(padding)
-        if cache.keep:
-            raise ValueError("a ring that keeps sinks is in no group")
+        if cache.keep or not isinstance(cache.max_size, int):
+            raise ValueError(f"a ring of {cache.max_size} that keeps {cache.keep} sinks is in no group")
         return group(cache.max_size, padding)
 
     def _batch(self, cache: Any) -> Any:

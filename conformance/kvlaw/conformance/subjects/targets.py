@@ -20,7 +20,7 @@ from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
-from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release
+from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release, read_release
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
@@ -176,6 +176,21 @@ def members(text: str) -> tuple[str, ...]:
 def known_targets() -> tuple[str, ...]:
     """List every target that has a name."""
     return tuple(f"builtin:{name}" for name in BUILTINS)
+
+
+def check_name(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> None:
+    """Raise ``TargetError`` for a name or an option that no target can have; nothing is opened, imported or read."""
+    scheme, name = _split(text)
+    own = {given: value for given, value in options.items() if given not in _FIELDS}
+    _check(scheme, {given: value for given, value in own.items() if given != "kind"}, mapping)
+    if scheme == "builtin":
+        _known(name)
+    elif scheme == "fault":
+        _planted(name)
+    elif scheme == "release":
+        read_release(name)
+    elif scheme == "py" and not all(name.partition(":")):
+        raise TargetError(f"py:{name}: write py:module:attribute, such as py:acme.cache:RingCache")
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -337,6 +352,7 @@ __all__ = [
     "OPTIONS",
     "TargetError",
     "arithmetic_is_modelled",
+    "check_name",
     "known_targets",
     "members",
     "nearest",
