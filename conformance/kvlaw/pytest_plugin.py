@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kvlaw-target",
         metavar="TARGET",
-        help="check this target, as kvlaw check takes it, instead of those that suites name; without a suite, by itself",
+        help="check this target, as kvlaw check takes it, instead of those that suites name; or by itself, without any",
     )
     group.addoption("--kvlaw-budget", choices=["quick", "ci", "deep"], help="how much to play")
     group.addoption("--kvlaw-profile", choices=["core", "layout"], help="which clauses count")
@@ -60,7 +60,7 @@ def _seed(text: str) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot be, before anything is collected."""
     if any(config.getoption(name, None) is not None for name in (TARGET, SETTINGS, MAPPING)):
-        from kvlaw.conformance.pytest_options import check_options
+        from kvlaw.conformance.pytest_options import check_options  # noqa: PLC0415  # heavy, and only now needed
 
         check_options(config)
 
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     """Collect the items of the target by themselves, where no suite is; before ``-k`` and ``-m`` choose."""
     if config.getoption(TARGET, None) is None or any(_is_suite(item) for item in items):
         return
-    from kvlaw.conformance.pytest_options import own_items
+    from kvlaw.conformance.pytest_options import own_items  # noqa: PLC0415  # as above
 
     items.extend(own_items(session))
 

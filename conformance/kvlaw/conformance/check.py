@@ -97,7 +97,8 @@ def check(plan: Plan, subject: Subject, report: Report | None = None) -> CheckRe
     try:
         for kind in plan.kinds:
             sessions.append(_session(plan, subject, kind, report))
-            _explore(plan, sessions[-1], kind)
+            if not _play_own(plan, sessions[-1], kind):
+                _explore(plan, sessions[-1], kind)
         for session in sessions:
             for clause, failure in list(session.failures.items()):
                 session.failures[clause] = _shortest(session, failure, report)
@@ -190,14 +191,18 @@ def _session(plan: Plan, subject: Subject, kind: Kind, report: Report | None) ->
     return Session(subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed, on_progress=tell)
 
 
+def _play_own(plan: Plan, session: Session, kind: Kind) -> bool:
+    """Play the traces of a subject that has answers to no others, and say whether it is one."""
+    own: tuple[Trace, ...] | None = getattr(session.subject, "traces", None)
+    session.stage = "recorded traces"
+    for trace in own or ():
+        if trace.config.kind == kind and _chosen(trace.config, plan):
+            session.play(trace)
+    return own is not None
+
+
 def _explore(plan: Plan, session: Session, kind: Kind) -> None:
     session.stage = "stored traces"
-    own: tuple[Trace, ...] | None = getattr(session.subject, "traces", None)
-    if own is not None:  # it has no answers to others
-        for trace in own:
-            if trace.config.kind == kind and _chosen(trace.config, plan):
-                session.play(trace)
-        return
     policies = served(session.subject, session.subject.capabilities)
     for entry in entries_for(kind, session.subject.capabilities, plan.profile, policies):
         if _chosen(entry.trace.config, plan):

@@ -1,4 +1,4 @@
-"""``kvlaw vectors``: export stored traces for a native test suite, judge what it observed, and replay them ourselves."""
+"""``kvlaw vectors``: export stored traces for a native test suite, judge what it observed, replay them in Python."""
 
 import sys
 from collections.abc import Iterable

@@ -45,7 +45,7 @@ class WireError(ValueError):
 def encode_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> Json:
     """Write an array, of the dtype that its bits are of or, without one, of its own."""
     array = np.asarray(array)
-    if array.dtype == np.float32 or array.dtype == np.float16:
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:  # as bits
         dtype, array = f"f{8 * array.dtype.itemsize}", np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     name = dtype or _NAMES.get(little.dtype.newbyteorder("<") if little.dtype.itemsize > 1 else little.dtype)
@@ -64,8 +64,8 @@ def decode_tensor(data: object, where: str, usual: str | None = None) -> npt.NDA
     raw = _bytes(body.get("base64"), math.prod(lengths) * np.dtype(NUMPY[name]).itemsize, where, lengths, name)
     try:
         array = np.frombuffer(raw, NUMPY[name]).reshape(lengths)
-    except ValueError as error:  # no elements, and axes whose product is too large all the same
-        raise WireError(f"{where}.shape: {error}") from None
+    except ValueError:  # no elements, and axes whose product is too large all the same
+        raise WireError(f"{where}.shape: no tensor, not even an empty one, has axes of {list(lengths)}") from None
     if name == "bool" and array.size and int(array.view(np.uint8).max()) > 1:
         raise WireError(f"{where}: a byte of a bool is 0 or 1, and one is {int(array.view(np.uint8).max())}")
     return array.astype(array.dtype.newbyteorder("="), copy=True)
@@ -95,12 +95,17 @@ def _shape(data: object, where: str) -> tuple[int, ...]:
     return cast("tuple[int, ...]", tuple(lengths))
 
 
+def _told(number: int) -> str:
+    return str(number) if number < 10**15 else "more than 10^15"
+
+
 def _bytes(data: object, wanted: int, where: str, lengths: tuple[int, ...], name: str) -> bytes:
     if not isinstance(data, str):
         raise WireError(f"{where}.base64: text is wanted, not {shown(data)}")
-    told = f"{name} {list(lengths)} takes {wanted} bytes"
-    if len(data) != 4 * ((wanted + 2) // 3):  # refused before anything is allocated
-        raise WireError(f"{where}.base64: {told}, which are {4 * ((wanted + 2) // 3)} characters, not {len(data)}")
+    characters = 4 * ((wanted + 2) // 3)
+    told = f"{name} {list(lengths)} takes {_told(wanted)} bytes"
+    if len(data) != characters:  # refused before anything is allocated
+        raise WireError(f"{where}.base64: {told}, which are {_told(characters)} characters, not {len(data)}")
     try:
         raw = b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -72,7 +72,7 @@ def read_observation(data: object, dtype: str, where: str = "") -> Observation:
 
 def view_schemas() -> dict[str, Json]:
     """Describe answers and what stands in them, by name."""
-    kinds = {"answer": Observation, "read_view": ReadView, "state_view": StateView}
+    kinds: dict[str, type[Any]] = {"answer": Observation, "read_view": ReadView, "state_view": StateView}
     number = {"type": "integer", "minimum": 0}
     tensor = {
         "description": "A tensor: little endian, the last axis first; without a dtype, that of the configuration.",
@@ -85,7 +85,7 @@ def view_schemas() -> dict[str, Json]:
         "required": ["shape", "base64"],
     }
     codes = {
-        "description": "Affine codes: words [.., words] as u32, scales and biases [.., groups] in the dtype of tensors.",
+        "description": "Affine codes: words [.., words] as u32, scales and biases [.., groups] as tensors are.",
         "type": "object",
         "properties": {name: {"$ref": "#/$defs/tensor"} for name in ("words", "scales", "biases")},
         "required": ["words", "scales", "biases"],
@@ -112,7 +112,7 @@ def _schema(kind: type[Any]) -> Json:
 
 
 def _write(value: Any, place: Place) -> Json:
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))
     place = attrs.evolve(place, form=getattr(value, "form", "dense"))
     told: Json = {}
     for a in attrs.fields(kind):
@@ -140,13 +140,19 @@ def _read(kind: type[Any], data: object, place: Place) -> Any:
     return kind(**given)
 
 
-def _plain(wanted: Any, schema: Json) -> Part:
+def _word(wanted: Any) -> Part:
+    """Make the part of a field that is one of some words."""
+
     def read(data: object, place: Place) -> Any:
         if not any(data == word and type(data) is str for word in get_args(wanted)):
             raise WireError(f"{place.path}: {shown(data)} is not {name_of(wanted)}")
         return data
 
-    return Part(lambda value, _: value, read, schema)
+    return Part(_as_it_is, read, {"enum": list(get_args(wanted))})
+
+
+def _as_it_is(value: Any, _: Place) -> Any:
+    return value
 
 
 def _text(data: object, place: Place) -> str:
@@ -223,7 +229,7 @@ def _read_mask(data: object, place: Place) -> MaskView:
     return MaskView("array", array)
 
 
-def _write_arrays(arrays: Mapping[str, Any], place: Place) -> Json:
+def _write_arrays(arrays: Mapping[str, Any], _: Place) -> Json:
     return {name: encode_tensor(np.asarray(array)) for name, array in arrays.items()}
 
 
@@ -250,14 +256,17 @@ def _read_answers(data: object, place: Place) -> tuple[Observation, ...]:
 
 _TENSOR = Part(_write_tensor, _read_tensor, {"anyOf": [{"$ref": "#/$defs/tensor"}, {"$ref": "#/$defs/codes"}]})
 _INTEGER = {"type": "integer"}
-_FORMS: dict[Any, Part] = {
-    Outcome: _plain(Outcome, {"enum": list(get_args(Outcome))}),
-    Form: _plain(Form, {"enum": list(get_args(Form))}),
-    RoundWord | None: _plain(RoundWord, {"enum": list(get_args(RoundWord))}),
-    str: Part(lambda value, _: value, _text, {"type": "string"}),
-    str | None: Part(lambda value, _: value, _text, {"type": "string"}),
+_FORM: Any = Form
+_UNBOUNDED: Any = Unbounded
+_ROUND: Any = RoundWord
+_PARTS_OF: dict[Any, Part] = {
+    Outcome: _word(Outcome),
+    _FORM: _word(Form),
+    _ROUND | None: _word(RoundWord),
+    str: Part(_as_it_is, _text, {"type": "string"}),
+    str | None: Part(_as_it_is, _text, {"type": "string"}),
     int | None: Part(lambda value, _: int(value), _integer, _INTEGER),
-    int | Unbounded | None: Part(
+    int | _UNBOUNDED | None: Part(
         lambda value, _: value if isinstance(value, str) else int(value),
         _unbounded,
         {"anyOf": [_INTEGER, {"const": "unbounded"}]},
@@ -278,7 +287,7 @@ _ARRAYS = Part(_write_arrays, _read_arrays, {"type": "object", "additionalProper
 
 def _found(kind: type[Any]) -> dict[str, Part]:
     hints = get_type_hints(kind)
-    return {a.name: _ARRAYS if a.name == "arrays" else _FORMS[hints[a.name]] for a in attrs.fields(kind)}
+    return {a.name: _ARRAYS if a.name == "arrays" else _PARTS_OF[hints[a.name]] for a in attrs.fields(kind)}
 
 
 _BY_KIND: dict[type[Any], dict[str, Part]] = {kind: _found(kind) for kind in (Observation, ReadView, StateView)}

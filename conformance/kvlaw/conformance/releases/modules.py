@@ -9,7 +9,7 @@ import ast
 import re
 import sys
 from collections.abc import Sequence
-from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.abc import ExecutionLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
@@ -62,7 +62,7 @@ FINDER = Releases()
 
 
 @define(eq=False)
-class Source(InspectLoader):
+class Source(ExecutionLoader):
     """Loads a module from its source."""
 
     text: str
@@ -72,9 +72,9 @@ class Source(InspectLoader):
         """Give the source."""
         return self.text
 
-    def get_code(self, fullname: str) -> object:
-        """Compile it, under the name by which tracebacks show it."""
-        return self.source_to_code(self.text.encode(), self.origin)
+    def get_filename(self, fullname: str) -> str:
+        """Give the name by which tracebacks show it."""
+        return self.origin
 
 
 def _package(name: str) -> ModuleSpec:

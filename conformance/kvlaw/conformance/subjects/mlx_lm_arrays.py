@@ -45,9 +45,7 @@ class ArraysAdapter(ArrayAdapter):
 
     kinds = ("recurrent", "recurrent_rows")
 
-    def __init__(
-        self, make: Make = arrays_cache, clone: str | None = None, library: Library = INSTALLED
-    ) -> None:
+    def __init__(self, make: Make = arrays_cache, clone: str | None = None, library: Library = INSTALLED) -> None:
         """Adapt what ``make`` builds; ``clone`` says how it is copied (``deepcopy``, or ``from_state``)."""
         super().__init__(MlxArrays(cpu=True), self._made)
         self._new, self._clone, self._run = make, clone or "deepcopy", library.recurrence
@@ -103,7 +101,9 @@ class ArraysAdapter(ArrayAdapter):
         """Show its bytes and its arrays; of several rows each shows its own."""
         inside = _inside(cache)
         counted = {"nbytes": inside.nbytes} if "nbytes" in self.shows else {}
-        return StateView(**counted, **({} if isinstance(cache, Rows) else self._arrays(cache, slice(None))))
+        if isinstance(cache, Rows):
+            return StateView(rows=self._count(cache), **counted)
+        return StateView(**counted, **self._arrays(cache, slice(None)))
 
     def show_rows(self, group: Rows) -> Sequence[StateView]:
         """Show each row's part of the arrays."""

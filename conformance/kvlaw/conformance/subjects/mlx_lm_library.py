@@ -7,6 +7,7 @@ built their own (``RuntimeMasks``), the way back from a saved state (``restored`
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from attrs import frozen
@@ -35,16 +36,16 @@ class Library:
 
     @property
     def recurrence(self) -> Any:
-        """The gated delta rule in plain operations."""
-        return import_module(f"{self.package}.models.gated_delta").gated_delta_ops
+        """The gated delta rule in plain operations: of the installed mlx-lm, else its own.
 
-    @property
-    def has_recurrence(self) -> bool:
-        """Say whether it has the gated delta rule (since 0.28)."""
-        try:
-            return self.recurrence is not None
-        except ImportError:
-            return False
+        It is a layer's arithmetic and not the cache's: what it gave in which dtype has changed between releases.
+
+        Raises:
+            ImportError: if neither has it.
+        """
+        packages = [name for name in ("mlx_lm", self.package) if find_spec(name) is not None]
+        here = [f"{name}.models.gated_delta" for name in packages]
+        return import_module(next(filter(find_spec, here), f"{self.package}.models.gated_delta")).gated_delta_ops
 
     @property
     def convert(self) -> Any:

@@ -134,8 +134,6 @@ def _check_there(version: str, cache: str, library: Library) -> None:
     if not there:
         public = [known for known in CACHES if hasattr(library.cache, known.partition("+")[0])]
         raise TargetError(f"mlx-lm {version} has no {name}{nearest(name, public)}; it has {', '.join(public)}")
-    if CACHES[cache].kinds == RECURRENT_KINDS and not library.has_recurrence:
-        raise TargetError(f"mlx-lm {version} has no linear attention, so that nothing asks its {name} anything")
 
 
 def _check_step(name: str, known: Known, step: str | None) -> None:

@@ -1,5 +1,6 @@
-"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``release:mlx-lm==VERSION:CACHE``, ``vectors:FILE``,
-``fault:NAME``.
+"""Targets by name: what stands before the colon says what it is.
+
+``builtin:…``, ``py:module:attribute``, ``release:mlx-lm==VERSION:CACHE``, ``vectors:FILE``, ``fault:NAME``.
 
 ``open_target`` makes the subject, ``target_kinds`` says which kinds of cache it serves. Whatever is wrong with a
 target (an unknown name, a module that cannot be imported, a constructor that raises) is a ``TargetError`` that names
@@ -210,7 +211,15 @@ def _meant(text: str) -> str:
 
 
 def _listed() -> str:
-    return "\n".join([*(f"  {t}" for t in known_targets()), "  py:module:attribute", "  release:mlx-lm==VERSION:CACHE", "  vectors:FILE", "  fault:NAME"])
+    return "\n".join(
+        [
+            *(f"  {t}" for t in known_targets()),
+            "  py:module:attribute",
+            "  release:mlx-lm==VERSION:CACHE",
+            "  vectors:FILE",
+            "  fault:NAME",
+        ]
+    )
 
 
 def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:

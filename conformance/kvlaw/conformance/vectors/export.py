@@ -5,6 +5,7 @@ of dense caches; a trace that appends a thousand positions would need a large ta
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from attrs import evolve
@@ -37,6 +38,7 @@ def export(kind: Kind, profile: Profile) -> tuple[str, ...]:
     return tuple(lines(vectors, _tables(vectors.vectors)))
 
 
+@cache
 def made(kind: Kind, profile: Profile) -> Vectors:
     """Make the vectors of a kind of cache, with the digest of their file."""
     listening = Listening()

@@ -4,11 +4,11 @@ The file is JSON lines, the same bytes wherever and however often it is made:
 
 * the header: ``kvlaw`` (``vectors``), ``version`` of this form, ``kind``, ``profile``, ``spec``, how many ``vectors``
   follow, and ``sha256`` of everything behind the header;
-* a table for each sort of keys and values: its ``table`` name, and ``keys`` and ``values`` ``[ids, B, Hkv, D]``, in which row t
-  holds what token t appends (row 0 is of no token);
-* a vector: its ``id``, ``config``, what it ``needs`` of a cache, the ``table`` of its tokens, what ``open`` must answer,
-  and its ``asks``: the calls, each with the ``tokens`` that it appends (or, where these are spoilt or go to a recurrent
-  layer, with the ``tensors`` themselves), whether to ``look``, and what to ``expect``.
+* a table for each sort of keys and values: its ``table`` name, and ``keys`` and ``values`` ``[ids, B, Hkv, D]``, in
+  which row t holds what token t appends (row 0 is of no token);
+* a vector: its ``id``, ``config``, what it ``needs`` of a cache, the ``table`` of its tokens, what ``open`` must
+  answer, and its ``asks``: the calls, each with the ``tokens`` that it appends (or, where these are spoilt or go to a
+  recurrent layer, with the ``tensors`` themselves), whether to ``look``, and what to ``expect``.
 
 ``expect`` is there for suites that assert by themselves: ``outcome``, ``offset``, and ``sees``, of each query the ids
 that it sees, as pairs of first and last. It is left out where the law allows more than one answer, and behind such an

@@ -1,7 +1,7 @@
 """Replay a file of vectors on one of our own targets, and write its results: what a native test does, in Python.
 
-It takes the tensors out of the file, by the tables, and shows what the target shows; so it is also the test of the file.
-A file of vectors is read here as data, as a native test reads it, and not by the trace that it came from.
+It takes the tensors out of the file, by the tables, and shows what the target shows; so it is also the test of the
+file.
 """
 
 import json

@@ -73,7 +73,9 @@ def header_of(path: Path) -> Json:
     check_header(path, header, "results", "a native test that replays vectors")
     for name in header:
         if name not in HEADER:
-            raise VectorsError(f"{path}:1: unknown field {name!r}{nearest(name, HEADER)}; known are {', '.join(HEADER)}")
+            raise VectorsError(
+                f"{path}:1: unknown field {name!r}{nearest(name, HEADER)}; known are {', '.join(HEADER)}"
+            )
     replayed = header.get("vectors")
     if not isinstance(replayed, dict):
         raise VectorsError(f"{path}:1: vectors is missing: the header of the vectors that were replayed, as it stands")
@@ -91,9 +93,9 @@ def read_results(path: Path, vectors: Vectors) -> Results:
     replayed = header["vectors"].get("sha256")
     if replayed != vectors.sha256:
         raise VectorsError(
-            f"{path} has results of other vectors (SHA-256 {shown(replayed):.14}...) than these of kind {vectors.kind}, "
-            f"profile {vectors.profile} ({vectors.sha256:.12}...): replay what `kvlaw vectors export` makes now, or name "
-            "the file that was replayed: --vectors FILE"
+            f"{path} has results of other vectors (SHA-256 {shown(replayed):.14}...) than these of kind "
+            f"{vectors.kind}, profile {vectors.profile} ({vectors.sha256:.12}...): replay what `kvlaw vectors export` "
+            "makes now, or name the file that was replayed: --vectors FILE"
         )
     known = {vector.id: vector for vector in vectors.vectors}
     found: dict[str, Recorded] = {}
