@@ -56,9 +56,10 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
     """Put a release on an empty shelf, made of the installed mlx-lm; ``change`` rewrites its modules by name."""
     monkeypatch.setenv("KVLAW_CACHE", str(tmp_path / "cache"))
 
-    def put(version: str, change: Callable[[dict[str, str]], object] = lambda _: None) -> str:
+    def put(version: str, change: Callable[[dict[str, str]], object] | None = None) -> str:
         files = sources()
-        change(files)
+        if change is not None:
+            change(files)
 
         def downloaded(wanted: str, into: Path) -> Path:
             wheel = into / f"mlx_lm-{wanted}-py3-none-any.whl"
@@ -91,7 +92,11 @@ def test_a_release_is_kept_with_its_digest_and_read_again(shelf: Callable[..., s
 
 def test_what_is_there_is_not_fetched_again(shelf: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     shelf("9.9.9")
-    monkeypatch.setattr(store, "_downloaded", lambda *_: pytest.fail("fetched again"))
+
+    def again(version: str, into: Path) -> Path:
+        pytest.fail(f"{version} is fetched into {into}")
+
+    monkeypatch.setattr(store, "_downloaded", again)
     assert fetch("9.9.9").version == "9.9.9"
 
 
@@ -138,8 +143,11 @@ def test_a_known_release_must_be_the_one_of_pypi(shelf: Callable[..., str]) -> N
 
 
 def test_a_wheel_without_the_modules_is_refused(shelf: Callable[..., str]) -> None:
+    def lacking(files: dict[str, str]) -> None:
+        del files["mlx_lm/models/base.py"]
+
     with pytest.raises(ReleaseError, match=r"has no mlx_lm/models/base\.py"):
-        shelf("9.9.9", lambda files: files.pop("mlx_lm/models/base.py"))
+        shelf("9.9.9", lacking)
 
 
 @pytest.mark.parametrize(

@@ -105,23 +105,23 @@ def test_what_is_read_back_is_what_was_made(ring: Path) -> None:
     assert known["example-RING-11-1"] == parse("ring window=2 ; decode ; window 4").trace
 
 
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (lambda text: "", "is empty"),
-        (lambda text: text[:-20], "the last line is cut short"),
-        (lambda text: "\n".join(text.split("\n")[:-3]) + "\n", "altered or cut short"),
-        (lambda text: text.replace('"offset":1', '"offset":2', 1), "altered or cut short"),
-        (
-            lambda text: text.replace('"version":1', '"version":2', 1),
-            "vectors of version 2; this kvlaw reads version 1",
-        ),
-        (lambda text: text.replace('"version":1', '"version":true', 1), "vectors of version true"),
-        (lambda text: text.replace('"kvlaw":"vectors"', '"kvlaw":"results"', 1), "this is a file of kvlaw results"),
-        (lambda text: "[1]\n", "an object is wanted, not a list"),
-        (lambda text: "{\n", "no valid JSON"),
-    ],
-)
+SPOILT: list[tuple[Callable[[str], str], str]] = [
+    (lambda text: "", "is empty"),
+    (lambda text: text[:-20], "the last line is cut short"),
+    (lambda text: "\n".join(text.split("\n")[:-3]) + "\n", "altered or cut short"),
+    (lambda text: text.replace('"offset":1', '"offset":2', 1), "altered or cut short"),
+    (
+        lambda text: text.replace('"version":1', '"version":2', 1),
+        "vectors of version 2; this kvlaw reads version 1",
+    ),
+    (lambda text: text.replace('"version":1', '"version":true', 1), "vectors of version true"),
+    (lambda text: text.replace('"kvlaw":"vectors"', '"kvlaw":"results"', 1), "this is a file of kvlaw results"),
+    (lambda text: "[1]\n", "an object is wanted, not a list"),
+    (lambda text: "{\n", "no valid JSON"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), SPOILT)
 def test_a_file_of_vectors_that_is_none(ring: Path, tmp_path: Path, spoil: Callable[[str], str], says: str) -> None:
     with pytest.raises(VectorsError, match=re.escape(says)):
         read_vectors(write(tmp_path / "v.jsonl", spoil(ring.read_text())))
@@ -348,6 +348,13 @@ def native(ring: Path, to: Path, fault: str = "") -> subprocess.CompletedProcess
     assert NODE is not None
     env = {**os.environ, "VECTORS": str(ring), "RESULTS": str(to), "FAULT": fault}
     return subprocess.run([NODE, "--test"], cwd=EXAMPLE, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_page_shows_the_test_as_it_is() -> None:
+    page = (EXAMPLE.parents[1] / "docs" / "vectors.md").read_text()
+    (block,) = re.findall(r"^```js\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    lines = iter((EXAMPLE / "ring.test.mjs").read_text().splitlines())
+    assert all(line in lines for line in block.splitlines() if "import {" not in line)
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")

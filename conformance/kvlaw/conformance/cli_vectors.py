@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -74,7 +74,7 @@ def judge(results: Path, replayed: Path | None, profile: "Profile | None", **how
         raise UnusableTargetError(str(error)) from None
     settings: dict[str, Any] = {} if replayed is None else {"vectors": str(replayed)}
     chosen = Chosen(settings, {})
-    known = profile or (cast("Profile", told) if told in ("core", "layout") else "core")
+    known: Profile = profile or (told if told in ("core", "layout") else "core")
     judge_target(f"vectors:{results}", profile=known, chosen=chosen, **how)
 
 

@@ -4,7 +4,7 @@ The plugin imports this module only then: a session that has nothing to do with 
 """
 
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
@@ -45,7 +45,7 @@ def own_items(session: pytest.Session) -> list[pytest.Item]:
     """Make the items of the target that the options name."""
     module = ModuleType(NAME)
     vars(module)["test_conformance"] = conformance_tests()
-    collector = Alone.from_parent(session, path=session.config.rootpath / NAME)
+    collector: Alone = cast("Any", Alone).from_parent(session, path=session.config.rootpath / NAME)
     collector.obj = module
     return list(session.genitems(collector))
 

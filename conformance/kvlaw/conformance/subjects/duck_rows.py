@@ -61,7 +61,8 @@ class DuckRowsAdapter(DuckAdapter):
         able = {"rows", "merge"} | {name for name in ("extract", "filter") if callable(getattr(group, name, None))}
         if all(callable(getattr(group, name, None)) for name in ("prepare", "finalize")):
             able |= {"padding", "left_padding"}
-        able |= {"state"} if hasattr(type(group.cache), "state") else set[str]()  # which may raise while it is empty
+        kind: type[Any] = group.cache.__class__
+        able |= {"state"} if hasattr(kind, "state") else set[str]()  # which may raise while it is empty
         self.capabilities = (self.capabilities - {"size", "max_append", "floor"}) | able
         self.shows |= able
 

@@ -48,8 +48,8 @@ class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, NaiveSteps, RuntimeMasks
         self.kinds = (kind,)
         inherited: Any = getattr(cache, "_BaseCache")  # noqa: B009  # its size answers 0 for every cache without one
         unsized = getattr(self._classes[kind], "size", None) is getattr(inherited, "size", None)
-        more = {"lists", "sinks", "files"} | ({"rounds"} if "trim" in self.shows else set())
-        more |= {"reuse"} if self.has_store else set()
+        more = {"lists", "sinks", "files"} | ({"rounds"} if "trim" in self.shows else set[str]())
+        more |= {"reuse"} if self.has_store else set[str]()
         self.shows = (self.shows | more) - ({"size"} if unsized else set())
         self.capabilities = self.shows if kind == "ring" else self.shows - {"sinks"}
         self.damages = self.damages if self.has_older else tuple(how for how in self.damages if how != "older")

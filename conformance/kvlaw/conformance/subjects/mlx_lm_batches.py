@@ -10,7 +10,7 @@ their batch generator did (``BatchMaker``).
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kvlaw.conformance.interface import UnsupportedError
 from kvlaw.conformance.subjects.duck_rows import DuckGroup, DuckRowsAdapter
@@ -18,6 +18,7 @@ from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.conformance.subjects.mlx_lm_files import MlxLmFiles
 from kvlaw.conformance.subjects.mlx_lm_library import INSTALLED, BatchMaker, Library, RuntimeMasks, restored
 from kvlaw.conformance.subjects.mlx_lm_rounds import TrimmedRounds
+from kvlaw.spec.calls import Damage
 from kvlaw.spec.config import Config, Kind, LayerSpec
 
 BATCHES: Mapping[str, tuple[Kind, ...]] = {
@@ -39,7 +40,8 @@ class Listed:
         """Ask the list for what its class has of its own, else its cache."""
         if name == "list" or name.startswith("__"):  # while a copy is being made
             raise AttributeError(name)
-        return getattr(self.list if name in vars(type(self.list)) else self.list.caches[0], name)
+        own = vars(cast("type[Any]", type(self.list)))
+        return getattr(self.list if name in own else self.list.caches[0], name)
 
     def merge(self, caches: list["Listed"]) -> "Listed":
         """Merge lists."""
@@ -59,6 +61,8 @@ class Listed:
 class MlxLmRowsAdapter(TrimmedRounds, MlxLmFiles, RuntimeMasks, DuckRowsAdapter):
     """One of mlx-lm's groups, and the serial caches beside it."""
 
+    damages: tuple[Damage, ...] = tuple(how for how in MlxLmFiles.damages if how != "older")  # 0.31 saved no lists
+
     def __init__(self, name: str, clone: str | None = None, library: Library = INSTALLED) -> None:
         """Adapt the class of that name."""
         self.library, self._library = library, library.cache
@@ -73,7 +77,6 @@ class MlxLmRowsAdapter(TrimmedRounds, MlxLmFiles, RuntimeMasks, DuckRowsAdapter)
         self.capabilities |= {"sinks"} if {"ring", "ring_rows"} & set(kinds) else set()
         if self._listed and not hasattr(example.list, "extract"):
             self.capabilities -= {"extract"}
-        self.damages = tuple(how for how in self.damages if how != "older")  # 0.31 saved no lists
         if clone == "from_state":
             self.cloned = _restored
 

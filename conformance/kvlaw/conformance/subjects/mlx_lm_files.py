@@ -37,7 +37,7 @@ class MlxLmFiles(FilesOnDisk):
 
     def damage(self, file: Any, how: Damage) -> None:
         """Spoil the file in its place."""
-        if how == "older" and not self.has_older:
+        if how == "older" and how not in self.damages:
             raise UnsupportedError("no earlier format of these files is known")
         if how == "older":
             save_as_031(file.path, self._library.load_prompt_cache(str(file.path)))

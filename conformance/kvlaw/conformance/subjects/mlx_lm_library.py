@@ -8,7 +8,7 @@ built their own (``RuntimeMasks``), the way back from a saved state (``restored`
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -62,7 +62,7 @@ def restored(cache: Any) -> Any:
     Since 0.32 a state has everything; before, a ``meta_state`` went beside it, and before 0.28.1 a cache was made
     without arguments and given both.
     """
-    kind: Any = type(cache)
+    kind = cast("Any", type(cache))
     make = getattr(kind, "from_state", None)
     if make is None:
         twin = kind()

@@ -178,7 +178,8 @@ def _ask(body: Json, where: str) -> Ask:
     call = load(kind, own, where)
     if not issubclass(kind, HANDED):
         return Ask(call, (), bool(body.get("look", True)), body.get("expect"), body.get("tensors"))
-    tokens = tuple(tuple(t) if isinstance(t, list) else t for t in body.get("tokens", ()))
+    given: list[Any] = body.get("tokens", [])
+    tokens: Any = tuple(tuple(cast("list[int]", t)) if isinstance(t, list) else t for t in given)
     return Ask(call, tokens, bool(body.get("look", True)), body.get("expect"), body.get("tensors"))
 
 

@@ -158,7 +158,7 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 def _capabilities(path: Path, header: Json) -> frozenset[str]:
     given: object = header.get("capabilities", [])
     if not isinstance(given, list) or not all(isinstance(name, str) for name in cast("list[object]", given)):
-        raise VectorsError(f"{path}:1: capabilities: a list of words is wanted, not {shown(given)}")
+        raise VectorsError(f"{path}:1: capabilities: a list of words is wanted, not {shown(cast('object', given))}")
     names = cast("list[str]", given)
     for name in names:
         if name not in CAPABILITIES:
