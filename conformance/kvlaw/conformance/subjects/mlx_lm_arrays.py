@@ -129,16 +129,12 @@ class ArraysAdapter(ArrayAdapter):
     # Rows.
 
     def build_rows(self, layer: LayerSpec, rows: int) -> Any:
-        """Merge as many empty caches; before 0.31.2 a cache is told the padding of its rows, as its generator did."""
+        """Merge as many empty caches; before 0.31.2, whose ``merge`` takes none, a cache for them all is made."""
         if rows < 1:
             raise UnsupportedError("a group is made of caches: there is none of no rows")
         if self._merges_empty():
             return self.merge([self._made(layer, self.config) for _ in range(rows)])
-        import mlx.core as mx
-
-        cache = self._made(layer, self.config)
-        cache.left_padding = mx.array([0] * rows)
-        return Rows(cache, rows)
+        return Rows(self._made(layer, self.config), rows)
 
     def _merges_empty(self) -> bool:
         """Say whether a group can be made by merging caches that are empty."""
