@@ -48,7 +48,7 @@ def charged(steps: tuple[Step, ...], text: str) -> tuple[str, str, str]:
     return divergence.clause, divergence.expected, divergence.observed
 
 
-@pytest.mark.parametrize(("target", "more"), [(GROWING, set[str]()), (RING, {"sinks"}), (LIST, {"sinks"})])
+@pytest.mark.parametrize(("target", "more"), [(GROWING, set[str]()), (RING, {"sinks"}), (LIST, {"sinks", "files"})])
 def test_what_groups_of_mlx_lm_show(target: str, more: set[str]) -> None:
     assert subject(target).capabilities == SHOWN | more
 
@@ -206,3 +206,13 @@ def test_what_the_generator_never_asks_is_not_asked(rows: str) -> None:
     steps = walk(GROWING, f"full_rows {rows}")
     assert steps[-1].record.outcome == "unsupported"
     assert not steps[-1].divergences
+
+
+def test_lists_are_saved_and_loaded() -> None:
+    """Report B94: a list of a ring and what comes of it; mlx-lm 0.30.7 lost the caches of the list."""
+    steps = walk(LIST, "ring window=8 ; decode x12 ; save as f1 ; load f1 as c1 ; decode on c1 ; look c0")
+    assert not steps[-1].divergences
+    last = steps[-2].record
+    assert last.read is not None
+    assert last.read.visible is not None
+    assert sorted(last.read.visible[0][0]) == list(range(6, 14))

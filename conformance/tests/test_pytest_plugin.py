@@ -1,5 +1,6 @@
 """The pytest plugin, in a vendor's own suite: one plain item per clause, told apart by passed, failed and skipped."""
 
+import os
 import re
 import subprocess
 import sys
@@ -385,3 +386,125 @@ def test_public_names_are_imported_on_first_use():
     first, second = run.stdout.splitlines()
     assert first == "kvlaw.conformance.interface kvlaw.conformance.pytest_items"
     assert second == "module 'kvlaw.conformance' has no attribute 'nothing'"
+
+
+# A target by its options, without a suite.
+
+ALONE = ("--kvlaw-set", "array=numpy", "--kvlaw-set", "kind=ring", "--kvlaw-set", "window=4", "--kvlaw-budget", "quick")
+
+
+@pytest.fixture
+def bare(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run pytest in a folder without any test."""
+    pytester.makepyfile(acme=CACHE)
+    pytester.syspathinsert()
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=os.pathsep)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(*options: str, apart: bool = False) -> pytest.RunResult:
+        go = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        xdist = "xdist" if "-n" in options else "no:xdist"
+        return go("-p", "no:cacheprovider", "-p", xdist, "-W", "error", *options)
+
+    return run
+
+
+def test_a_target_alone_makes_an_item_per_clause_without_any_test_file(bare: Any):
+    told = bare("--kvlaw-target", "py:acme:Short", *ALONE, "--collect-only", "-q")
+    assert told.outlines[: len(CORE) + 1] == [f"kvlaw::test_conformance[{name}]" for name in (*CORE, "verdict")]
+    assert bare("--collect-only", "-q").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_a_target_alone_fails_by_clause_and_is_chosen_with_k(bare: Any):
+    result = bare("--kvlaw-target", "acme:Short", *ALONE, "-v", "-k", "RING-1] or VIS-3 or verdict")
+    assert outcomes(result) == {
+        "test_conformance[RING-1]": "FAILED",
+        "test_conformance[VIS-3]": "PASSED",
+        "test_conformance[verdict]": "FAILED",
+    }
+    result.stdout.fnmatch_lines(["*trace   ring window=4 *"])
+
+
+def test_a_target_alone_under_xdist(bare: Any):
+    pytest.importorskip("xdist")
+    for dist in ("load", "loadfile"):
+        options = ("-n", "2", "--dist", dist, "-k", "RING-1] or VIS-3 or VIS-4")
+        bare("--kvlaw-target", "acme:Short", *ALONE, *options, apart=True).assert_outcomes(passed=2, failed=1)
+
+
+def test_the_items_of_a_target_stand_beside_other_tests_and_not_beside_a_suite(bare: Any, pytester: pytest.Pytester):
+    pytester.makepyfile(test_other="def test_other(): pass")
+    both = bare("--kvlaw-target", "acme:Ring", *ALONE, "-v", "-k", "other or VIS-3")
+    assert outcomes(both) == {"test_other": "PASSED", "test_conformance[VIS-3]": "PASSED"}
+    pytester.makepyfile(test_suite=suite("Ring"))
+    own = bare("--kvlaw-target", "acme:Short", "-v", "-k", "other or VIS-3")
+    assert outcomes(own) == {"test_other": "PASSED", "test_ring[VIS-3]": "PASSED"}
+
+
+def test_own_names_of_tests_do_not_hide_it(bare: Any, pytester: pytest.Pytester):
+    pytester.makeini("[pytest]\npython_functions = check_*\npython_files = checks.py\n")
+    result = bare("--kvlaw-target", "acme:Ring", *ALONE, "-k", "VIS-3")
+    result.assert_outcomes(passed=1, deselected=len(CORE))
+
+
+def test_an_incomplete_verdict_may_be_allowed(bare: Any):
+    never = ("--kvlaw-target", "acme:Ring", *ALONE, "--kvlaw-set", "head_dim=160", "-k", "verdict")
+    bare(*never).assert_outcomes(failed=1, deselected=len(CORE))
+    bare(*never, "--kvlaw-allow-incomplete").assert_outcomes(passed=1, deselected=len(CORE))
+
+
+def test_a_field_may_be_mapped(bare: Any, pytester: pytest.Pytester):
+    pytester.makepyfile(named="import acme\n\n\ndef ring(max_size):\n    return acme.Ring(max_size)\n")
+    result = bare("--kvlaw-target", "named:ring", "--kvlaw-map", "window=max_size", *ALONE, "-k", "VIS-3")
+    result.assert_outcomes(passed=1, deselected=len(CORE))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--kvlaw-target=",), "*--kvlaw-target : unknown target ''*"),
+        (("--kvlaw-target", "acme"), "*unknown target 'acme'*"),
+        (("--kvlaw-target", "builtin:orcle"), "*did you mean 'oracle'*"),
+        (("--kvlaw-target", "fault:none"), "*unknown fault 'none'*"),
+        (("--kvlaw-target", "py:acme"), "*write py:module:attribute, such as py:acme.cache:RingCache*"),
+        (("--kvlaw-target", "release:mlx-lm:KVCache"), "*write PACKAGE==VERSION:CACHE*"),
+        (("--kvlaw-target", "acme:Ring", "--kvlaw-set", "colour=3"), "*a py: target has no option 'colour'*"),
+        (("--kvlaw-target", "builtin:oracle", "--kvlaw-map", "window=w"), "*only py: targets map fields*"),
+        (("--kvlaw-set", "window"), "*'window': write NAME=VALUE*"),
+        (("--kvlaw-set", "window=1", "--kvlaw-set", "window=2"), "*window is given twice*"),
+        (("--kvlaw-map", "=x"), "*write NAME=VALUE*"),
+        (("--kvlaw-budget", "huge"), "*invalid choice: 'huge'*"),
+        (("--kvlaw-profile", "strict"), "*invalid choice: 'strict'*"),
+        (("--kvlaw-seed", "-1"), "*'-1' is no seed: a whole number from 0 to 4,294,967,295*"),
+        (("--kvlaw-seed", "4294967296"), "*'4294967296' is no seed*"),
+        (("--kvlaw-seed", "one"), "*'one' is no seed*"),
+    ],
+)
+def test_options_that_cannot_be_are_usage_errors(bare: Any, options: tuple[str, ...], says: str):
+    result = bare(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([says])
+    result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_an_unrelated_project_loads_nothing_of_it(pytester: pytest.Pytester):
+    """Hypothesis' own plugin loads Hypothesis in any session, so it is left out here."""
+    pytester.makepyfile(test_other="def test_other(): pass")
+    heavy = (
+        "kvlaw.conformance",
+        "kvlaw.spec",
+        "kvlaw.reference",
+        "hypothesis",
+        "mlx",
+        "numpy",
+        "attrs",
+        "click",
+        "rich",
+    )
+    pytester.makeconftest(
+        "import sys\n\n\ndef pytest_sessionfinish():\n"
+        f"    found = [m for m in sys.modules if any(m == h or m.startswith(h + '.') for h in {heavy})]\n"
+        "    print('loaded:', found, 'kvlaw.pytest_plugin' in sys.modules)\n"
+    )
+    result = pytester.runpytest_subprocess("--co", "-q", "-s", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+    result.stdout.fnmatch_lines(["*loaded: [[]] True"])

@@ -103,7 +103,8 @@ def check(
     whole = run.whole()
     result = accounted(_result(plan, subject, whole), whole[0], run.witnesses)
     seconds = time.monotonic() - started
-    return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=run.stopped)
+    stopped = run.stopped or getattr(subject, "unasked", "")
+    return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=stopped)
 
 
 @define
@@ -219,7 +220,7 @@ def _place(failure: Failure) -> tuple[str, str]:
 
 def probe(subject: Subject, kinds: tuple[Kind, ...], fixed: Mapping[str, Any]) -> str:
     """Open one plain cache of each kind; say which cannot be opened, and why, or nothing."""
-    for kind in kinds:
+    for kind in kinds if getattr(subject, "traces", None) is None else ():
         window = {"window": fixed.get("sinks", 0) + 4} if kind in WINDOWED else {}
         policy = fitting(served(subject, subject.capabilities), fixed)
         start = {} if "affine" in policy else {"start": 4}

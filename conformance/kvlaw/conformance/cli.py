@@ -14,10 +14,12 @@ import click
 
 from kvlaw.conformance.cli_init import init
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
+from kvlaw.conformance.cli_releases import releases
 from kvlaw.conformance.cli_replay import replay
 from kvlaw.conformance.cli_reports import report
 from kvlaw.conformance.cli_targets import check, try_
 from kvlaw.conformance.cli_testee import testee
+from kvlaw.conformance.cli_vectors import vectors
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -55,7 +57,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, init, try_, replay, report, testee):
+for command in (check, init, try_, replay, report, testee, vectors, releases):
     cli.add_command(command)
 
 

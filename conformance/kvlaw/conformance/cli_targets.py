@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -137,6 +138,8 @@ def check(**arguments: Any) -> None:
       builtin:mlx_impl, builtin:mlx_lm                             all of them, one after the other
       py:module:attr        a class or factory of yours, or a kvlaw.conformance.Adapter
       cmd:./testee --flag   a process in any language that speaks the testee protocol (kvlaw testee smoke tries it)
+      release:mlx-lm==0.28.0:RotatingKVCache   a cache of a release of mlx-lm (kvlaw releases fetch 0.28.0)
+      vectors:results.jsonl                    what a native test observed (kvlaw vectors --help)
       fault:NAME            a planted fault (kvlaw faults lists them)
 
     \b
@@ -187,6 +190,19 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
         said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         console.print(f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}", markup=False)
     sys.exit(code)
+
+
+def judge_target(
+    target: str, *, profile: "Profile", chosen: Chosen, json_file: Path | None, allow_incomplete: bool, verbose: bool
+) -> None:
+    """Check a target that has answers to the stored traces only, and leave with the exit code."""
+    from kvlaw.conformance.configuration import Configuration
+    from kvlaw.conformance.project import Given, Project
+
+    given = Given(chosen.settings, chosen.mapping, "quick", profile, 0, allow_incomplete=allow_incomplete)
+    asked = Asked(target, given, Project(Configuration()))
+    how = {"seeds": 1, "shard": (1, 1), "database": ""}
+    _check(asked, 1, how, recording_by((), json_file, None), verbose=verbose)
 
 
 def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
@@ -414,4 +430,4 @@ def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
         console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
 
 
-__all__ = ["FAILS", "check", "progressing", "ready", "show_steps", "try_", "walk_or_end"]
+__all__ = ["FAILS", "check", "judge_target", "progressing", "ready", "show_steps", "try_", "walk_or_end"]

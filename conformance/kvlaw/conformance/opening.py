@@ -51,7 +51,7 @@ def open_any(target: Any, settings: Mapping[str, Any] = NOTHING, mapping: Mappin
     fixed = {name: value for name, value in settings.items() if name in FIXABLE}
     options = {name: str(value) for name, value in settings.items() if name not in FIXABLE}
     kind = _kind(options, target)
-    named = _named(target) if isinstance(target, str) else name_of(target)
+    named = full_name(target) if isinstance(target, str) else name_of(target)
     subject, kinds = _subject(target, named, options, mapping)
     fixed = _policed(named, subject, fixed)
     options = {**options, "kind": kind} if kind is not None and named.startswith("py:") else options
@@ -69,12 +69,12 @@ def _kind(options: dict[str, str], target: Any) -> Kind | None:
     asked = options.get("kind")
     if asked not in (None, *KINDS):
         raise SettingError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
-    if isinstance(target, str) and not _named(target).startswith("py:"):
+    if isinstance(target, str) and not full_name(target).startswith("py:"):
         options.pop("kind", None)
     return asked
 
 
-def _named(text: str) -> str:
+def full_name(text: str) -> str:
     """Give the full name of a target: ``acme.cache:RingCache`` is ``py:acme.cache:RingCache``."""
     from kvlaw.conformance.subjects.targets import OPTIONS
 
@@ -99,7 +99,8 @@ def _subject(
         subject = open_target(named, options, mapping)
         return subject, getattr(subject, "kinds", SERIAL_KINDS)
     if isinstance(target, str):
-        return open_target(named, options, mapping), target_kinds(named, options, mapping)
+        subject = open_target(named, options, mapping)
+        return subject, target_kinds(named, options, mapping, subject)
     subject = open_object(target, named, options, mapping)
     return subject, getattr(subject, "kinds", SERIAL_KINDS)
 
@@ -160,4 +161,4 @@ def _written(fixed: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in fixed.items())
 
 
-__all__ = ["FIXABLE", "Opened", "SettingError", "name_of", "open_any"]
+__all__ = ["FIXABLE", "Opened", "SettingError", "full_name", "name_of", "open_any"]

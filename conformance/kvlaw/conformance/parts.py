@@ -245,7 +245,12 @@ class Player:
         return self._sessions[kind]
 
     def _play(self, part: Part, session: Session) -> None:
-        if part.machine is not None:
+        own: tuple[Trace, ...] | None = getattr(self.subject, "traces", None)
+        if own is not None:  # it has answers to no others
+            for trace in own if part.stage == "stored traces" else ():
+                if trace.config.kind == part.kind and self._chosen(trace.config):
+                    session.play(trace)
+        elif part.machine is not None:
             machine = bind(part.machine, session, part.kind, dict(self.plan.fixed))
             play(machine, part.examples, part.steps, part.seed)
         elif part.stage == "shared traces":

@@ -81,10 +81,18 @@ class Suite:
 
     def chosen(self, config: pytest.Config) -> "Suite":
         """Give this suite under the options of the command line; the same one each time."""
-        names = ("target", "profile", "budget", "seed")
+        names = ("target", "profile", "budget", "seed", "allow_incomplete")
         said = {name: config.getoption(f"kvlaw_{name}", None) for name in names}
         given = {name: value for name, value in said.items() if value is not None}
-        return self._variants.setdefault(tuple(given.items()), evolve(self, **given))
+        pairs = tuple(tuple(config.getoption(name, None) or ()) for name in ("kvlaw_set", "kvlaw_map"))
+        if any(pairs):
+            from kvlaw.conformance.pytest_options import said as chosen_on
+
+            chosen = chosen_on(config)
+            given["settings"] = {**self.settings, **chosen.settings}
+            given["mapping"] = {**self.mapping, **chosen.mapping}
+        key = (*((name, given[name]) for name in names if name in given), pairs)
+        return self._variants.setdefault(key, evolve(self, **given))
 
     def items(self) -> list[str]:
         """List the ids of the items: the clauses of the profile, and the verdict; raise ``ValueError`` without such."""

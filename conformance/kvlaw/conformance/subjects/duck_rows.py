@@ -49,11 +49,6 @@ def is_duck_group(cache: Any) -> bool:
     return all(callable(getattr(cache, name, None)) for name in ROW_CALLS[:-1])
 
 
-def merged(serial: Sequence[Any]) -> Any:
-    """Make a group of serial caches, as mlx-lm's batch generator does."""
-    return serial[0].merge(list(serial))
-
-
 class DuckRowsAdapter(DuckAdapter):
     """Asks groups, and the serial caches beside them, by mlx-lm's calls."""
 
@@ -61,25 +56,35 @@ class DuckRowsAdapter(DuckAdapter):
         self, arrays: Arrays, make: Callable[[LayerSpec, Config], Any], example: Any, clone: str | None = None
     ) -> None:
         """Adapt groups of the serial caches that ``make`` builds; ``example`` is one of these, to look at."""
-        group = DuckGroup(merged([example, example]))
+        group = DuckGroup(self.empty_group([example, example]))
         super().__init__(arrays, make, group, clone)
         able = {"rows", "merge"} | {name for name in ("extract", "filter") if callable(getattr(group, name, None))}
         if all(callable(getattr(group, name, None)) for name in ("prepare", "finalize")):
             able |= {"padding", "left_padding"}
+        kind: type[Any] = group.cache.__class__
+        able |= {"state"} if hasattr(kind, "state") else set[str]()  # which may raise while it is empty
         self.capabilities = (self.capabilities - {"size", "max_append", "floor"}) | able
         self.shows |= able
 
     # Making groups.
 
+    def group_of(self, serial: Sequence[Any]) -> Any:
+        """Make a group of serial caches, as mlx-lm's batch generator does."""
+        return serial[0].merge(list(serial))
+
+    def empty_group(self, serial: Sequence[Any]) -> Any:
+        """Make a group of serial caches that are empty."""
+        return self.group_of(serial)
+
     def build_rows(self, layer: LayerSpec, rows: int) -> Any:
         """Make empty serial caches, and a group of them."""
         if not rows:
             raise UnsupportedError("a group comes of the caches of its rows")
-        return DuckGroup(merged([self.build(layer.serial) for _ in range(rows)]))
+        return DuckGroup(self.empty_group([self.build(layer.serial) for _ in range(rows)]))
 
     def merge(self, sources: Sequence[Any]) -> Any:
         """Merge the serial caches among the sources, and extend one group by the other."""
-        parts = list(_parts(sources))
+        parts = list(self._parts(sources))
         if not parts:
             raise UnsupportedError("a group comes of the caches of its rows")
         together = parts[0]
@@ -87,6 +92,14 @@ class DuckRowsAdapter(DuckAdapter):
             together.extend(other.cache)
             together.pending = together.pending or other.pending
         return together
+
+    def _parts(self, sources: Sequence[Any]) -> Iterator[DuckGroup]:
+        """Give groups of their own: copies of those among the sources, and one of every run of serial caches."""
+        for grouped, run in groupby(sources, lambda source: isinstance(source, DuckGroup)):
+            if grouped:
+                yield from (deepcopy(group) for group in run)
+            else:
+                yield DuckGroup(self.group_of(list(run)))
 
     def extract(self, group: DuckGroup, row: int) -> Any:
         """Give a row as a serial cache."""
@@ -178,12 +191,3 @@ class DuckRowsAdapter(DuckAdapter):
         if not self.arrays.is_array(plane) or len(plane.shape) != 4:
             return False
         return tuple(plane.shape[:2]) == (rows, c.kv_heads) and plane.shape[3] in (c.head_dim, c.value_dim)
-
-
-def _parts(sources: Sequence[Any]) -> Iterator[DuckGroup]:
-    """Give groups of their own: copies of those among the sources, and one of every run of serial caches."""
-    for grouped, run in groupby(sources, lambda source: isinstance(source, DuckGroup)):
-        if grouped:
-            yield from (deepcopy(group) for group in run)
-        else:
-            yield DuckGroup(merged(list(run)))

@@ -6,6 +6,8 @@ them (option ``clone=from_state``: through the saved state). Lists of layers go 
 Rounds are taken back as its speculative decoding does (``mlx_lm_rounds``), files are its prompt-cache files
 (``mlx_lm_files``), and prefixes are lent by its ``LRUPromptCache`` (``mlx_lm_store``). With ``step=naive_compile``
 decodes are compiled as a runtime would try it first (``mlx_lm_compiled``).
+
+The same adapter serves every release of mlx-lm (``mlx_lm_library``); what one lacks is not asked of it.
 """
 
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from kvlaw.conformance.subjects.duck import DuckAdapter
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays
 from kvlaw.conformance.subjects.mlx_lm_compiled import NaiveSteps
 from kvlaw.conformance.subjects.mlx_lm_files import MlxLmFiles
+from kvlaw.conformance.subjects.mlx_lm_library import INSTALLED, Library, RuntimeMasks, restored
 from kvlaw.conformance.subjects.mlx_lm_rounds import TrimmedRounds
 from kvlaw.conformance.subjects.mlx_lm_store import LruStore
 from kvlaw.spec.config import Config, Kind, LayerSpec
@@ -28,13 +31,14 @@ CACHES: Mapping[str, Kind] = {
 """mlx-lm's serial caches, and their kinds."""
 
 
-class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, NaiveSteps, DuckAdapter):
+class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, NaiveSteps, RuntimeMasks, DuckAdapter):
     """One of mlx-lm's caches; a list of layers may have growing ones and rings."""
 
-    def __init__(self, name: str, clone: str | None = None, step: str | None = None) -> None:
+    def __init__(
+        self, name: str, clone: str | None = None, step: str | None = None, library: Library = INSTALLED
+    ) -> None:
         """Adapt the class of that name; ``step`` says how a compiled step is made, None that none is."""
-        from mlx_lm.models import cache
-
+        self.library, cache = library, library.cache
         self._library: Any = cache
         self._classes: dict[Kind, Any] = {"full": cache.KVCache, "ring": cache.RotatingKVCache}
         kind = CACHES[name]
@@ -42,10 +46,17 @@ class MlxLmAdapter(TrimmedRounds, MlxLmFiles, LruStore, NaiveSteps, DuckAdapter)
         example = self._made(LayerSpec(kind, 8 if kind == "ring" else None), self.config)
         super().__init__(MlxArrays(cpu=True), self._made, example, clone or "deepcopy")
         self.kinds = (kind,)
-        inherited: Any = getattr(self._library, "_BaseCache").size  # noqa: B009  # answers 0 for every cache without a size
-        unsized = self._classes[kind].size is inherited
-        self.shows = (self.shows | {"lists", "sinks", "rounds", "files", "reuse"}) - ({"size"} if unsized else set())
+        inherited: Any = getattr(cache, "_BaseCache")  # noqa: B009  # its size answers 0 for every cache without one
+        unsized = getattr(self._classes[kind], "size", None) is getattr(inherited, "size", None)
+        more = {"lists", "sinks", "files"} | ({"rounds"} if "trim" in self.shows else set[str]())
+        more |= {"reuse"} if self.has_store else set[str]()
+        self.shows = (self.shows | more) - ({"size"} if unsized else set())
         self.capabilities = self.shows if kind == "ring" else self.shows - {"sinks"}
+        self.damages = self.damages if self.has_older else tuple(how for how in self.damages if how != "older")
+        if not callable(getattr(example, "make_mask", None)):
+            self.asks_models()
+        if clone == "from_state":
+            self.cloned = restored
         if step is not None:
             self.takes_steps()
 

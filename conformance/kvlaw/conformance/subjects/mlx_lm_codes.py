@@ -6,7 +6,6 @@ mlx-lm's models do, with ``quantized_scaled_dot_product_attention``. Keys and va
 is fetched of codes is no dense fetch.
 """
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ from attrs import evolve
 
 from kvlaw.conformance.subjects.duck import DuckRead
 from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
+from kvlaw.conformance.subjects.mlx_lm_library import INSTALLED, Library
 from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.observations import StateView
 
 
-def attend_codes(read: DuckRead, queries: Any, scale: float, config: Config) -> Any:
+def attend_codes(library: Library, read: DuckRead, queries: Any, scale: float, config: Config) -> Any:
     """Attend fetched codes as mlx-lm's models do."""
-    from mlx_lm.models.base import quantized_scaled_dot_product_attention
-
-    attention: Any = quantized_scaled_dot_product_attention
+    attention: Any = library.base.quantized_scaled_dot_product_attention
     keys, values = read.answer
     return attention(queries, keys, values, scale=scale, mask=read.mask, group_size=config.group, bits=config.bits)
 
@@ -32,11 +30,12 @@ class QuantizedAdapter(MlxLmAdapter):
 
     policies = ("affine",)
 
-    def __init__(self, clone: str | None = None) -> None:
+    def __init__(self, clone: str | None = None, library: Library = INSTALLED) -> None:
         """Adapt ``QuantizedKVCache``."""
-        super().__init__("QuantizedKVCache", clone)
+        super().__init__("QuantizedKVCache", clone, library=library)
         self._classes["full"] = self._library.KVCache  # a layer that is left alone
-        self.shows = (self.shows - {"dense"}) | {"policy", "affine", "codes", "planes", "columns", "nbytes", "storage"}
+        self.shows = (self.shows - {"dense"}) | {"policy", "affine", "codes", "planes", "columns", "storage"}
+        self.shows |= {"nbytes"} if hasattr(self._library.QuantizedKVCache, "nbytes") else set()
         self.capabilities = self.shows - {"sinks"}
 
     def readable(self, cache: Any) -> tuple[str, ...]:
@@ -55,15 +54,15 @@ class QuantizedAdapter(MlxLmAdapter):
 
     def attend_codes(self, read: DuckRead, queries: Any, scale: float) -> Any:
         """Attend as mlx-lm's models do."""
-        return attend_codes(read, queries, scale, self.config)
+        return attend_codes(self.library, read, queries, scale, self.config)
 
 
 class Converting:
     """A cache that mlx-lm's ``maybe_quantize_kv_cache`` is called on after every append."""
 
-    def __init__(self, cache: Any, layer: LayerSpec) -> None:
+    def __init__(self, cache: Any, layer: LayerSpec, library: Library = INSTALLED) -> None:
         """Wrap an empty cache; with ``start=never`` mlx-lm is given no bits."""
-        self.caches, self.layer = [cache], layer
+        self.caches, self.layer, self.library = [cache], layer, library
 
     def __getattr__(self, name: str) -> Any:
         """Ask the cache that is there now."""
@@ -78,10 +77,9 @@ class Converting:
 
     def update_and_fetch(self, keys: Any, values: Any) -> Any:
         """Append, then convert as ``generate_step`` does."""
-        convert: Any = import_module("mlx_lm.generate").maybe_quantize_kv_cache
         answer = self.caches[0].update_and_fetch(keys, values)
         bits = self.layer.bits if isinstance(self.layer.start, int) else None
-        convert(self.caches, self.layer.start, self.layer.group, bits)
+        self.library.convert(self.caches, self.layer.start, self.layer.group, bits)
         return answer
 
 
@@ -90,15 +88,15 @@ class ConvertingAdapter(MlxLmAdapter):
 
     policies = ("bf16_first",)
 
-    def __init__(self, name: str, clone: str | None = None) -> None:
+    def __init__(self, name: str, clone: str | None = None, library: Library = INSTALLED) -> None:
         """Adapt the class of that name."""
-        super().__init__(name, clone)
+        super().__init__(name, clone, library=library)
         self.shows = (self.shows - {"dense"}) | {"policy", "bf16_first", "codes", "planes", "columns", "storage"}
         self.capabilities = self.shows if self.kinds == ("ring",) else self.shows - {"sinks"}
 
     def _made(self, layer: LayerSpec, config: Config) -> Any:
         made = super()._made(layer, config)
-        return made if layer.bits is None else Converting(made, layer)
+        return made if layer.bits is None else Converting(made, layer, self.library)
 
     def write(self, path: Path, caches: list[Any]) -> None:
         """Save what is there now; the runtime knows by itself which layers it converts."""
@@ -110,8 +108,8 @@ class ConvertingAdapter(MlxLmAdapter):
         layers: list[LayerSpec | None] = self.__dict__["_saved"][path]
         found = super().read(path, other)
         pairs = zip(found, layers, strict=False)
-        return [cache if layer is None else Converting(cache, layer) for cache, layer in pairs]
+        return [cache if layer is None else Converting(cache, layer, self.library) for cache, layer in pairs]
 
     def attend_codes(self, read: DuckRead, queries: Any, scale: float) -> Any:
         """Attend as mlx-lm's models do."""
-        return attend_codes(read, queries, scale, self.config)
+        return attend_codes(self.library, read, queries, scale, self.config)

@@ -20,6 +20,11 @@ class MlxLmFiles(FilesOnDisk):
     _library: Any
     damages: tuple[Damage, ...] = ("truncate", "empty", "extra", "header", "tensor", "older", "foreign")
 
+    @property
+    def has_older(self) -> bool:
+        """Say whether files of version 0.31 are older than the library's own: its caches have no ``meta_state``."""
+        return not hasattr(self._library.KVCache, "meta_state")
+
     def write(self, path: Path, caches: list[Any]) -> None:
         """Save."""
         self._library.save_prompt_cache(str(path), caches)
@@ -32,6 +37,8 @@ class MlxLmFiles(FilesOnDisk):
 
     def damage(self, file: Any, how: Damage) -> None:
         """Spoil the file in its place."""
+        if how == "older" and how not in self.damages:
+            raise UnsupportedError("no earlier format of these files is known")
         if how == "older":
             save_as_031(file.path, self._library.load_prompt_cache(str(file.path)))
         else:

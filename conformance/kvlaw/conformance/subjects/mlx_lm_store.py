@@ -18,9 +18,15 @@ class LruStore(Adapter):
     _library: Any
     store: Any
 
+    @property
+    def has_store(self) -> bool:
+        """Say whether the library has a store (since 0.31.2)."""
+        return hasattr(self._library, "LRUPromptCache")
+
     def empty_store(self) -> None:
         """Begin with an empty store."""
-        self.store = self._library.LRUPromptCache(max_size=1000)
+        if self.has_store:
+            self.store = self._library.LRUPromptCache(max_size=1000)
 
     def publish(self, caches: list[Any], tokens: Sequence[int], space: str) -> None:
         """Hand copies over to the store."""

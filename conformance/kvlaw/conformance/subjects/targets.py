@@ -1,4 +1,7 @@
-"""Targets by name: ``builtin:…``, ``py:module:attribute``, ``fault:NAME``, ``cmd:COMMAND LINE``.
+"""Targets by name: what stands before the colon says what it is.
+
+``builtin:…``, ``py:module:attribute``, ``cmd:COMMAND LINE``, ``release:mlx-lm==VERSION:CACHE``, ``vectors:FILE``,
+``fault:NAME``.
 
 ``open_target`` makes the subject, ``target_kinds`` says which kinds of cache it serves. Whatever is wrong with a
 target (an unknown name, a module that cannot be imported, a constructor that raises) is a ``TargetError`` that names
@@ -8,6 +11,7 @@ it and the way out.
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -18,6 +22,7 @@ from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release, read_release
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
@@ -31,6 +36,8 @@ NOTHING: Mapping[str, str] = {}
 OPTIONS: dict[str, tuple[str, ...]] = {
     "builtin": ("clone", "kernels", "seconds", "step"),
     "py": ("array", "clone", "kind", "seconds"),
+    "release": ("clone", "seconds", "step"),
+    "vectors": ("vectors",),
     "fault": ("seconds",),
     "cmd": ("hello", "log", "seconds"),
 }
@@ -41,7 +48,6 @@ SECONDS = "10"
 """How long a call may take, unless said otherwise."""
 MOST_SECONDS = 86_400
 CLONES = ("method", "deepcopy", "from_state")
-STEPS = ("naive_compile",)
 
 
 @frozen
@@ -81,34 +87,6 @@ def _mlx_impl_rows(kind: Kind, policy: Policy = "dense") -> Callable[[Options], 
     return make
 
 
-def _mlx_lm(name: str) -> Callable[[Options], Adapter]:
-    def make(options: Options) -> Adapter:
-        from kvlaw.conformance.subjects.mlx_lm import MlxLmAdapter
-
-        return MlxLmAdapter(name, options.get("clone"), options.get("step"))
-
-    return make
-
-
-def _mlx_lm_codes(name: str) -> Callable[[Options], Adapter]:
-    def make(options: Options) -> Adapter:
-        from kvlaw.conformance.subjects.mlx_lm_codes import ConvertingAdapter, QuantizedAdapter
-
-        plain, plus, _ = name.partition("+convert")
-        return ConvertingAdapter(plain, options.get("clone")) if plus else QuantizedAdapter(options.get("clone"))
-
-    return make
-
-
-def _mlx_lm_rows(name: str) -> Callable[[Options], Adapter]:
-    def make(options: Options) -> Adapter:
-        from kvlaw.conformance.subjects.mlx_lm_batches import MlxLmRowsAdapter
-
-        return MlxLmRowsAdapter(name, options.get("clone"))
-
-    return make
-
-
 def _mlx_impl_recurrent(kind: Kind) -> Callable[[Options], Adapter]:
     def make(_options: Options) -> Adapter:
         from kvlaw.conformance.subjects.mlx_impl_recurrent import MlxImplRecurrentAdapter
@@ -116,12 +94,6 @@ def _mlx_impl_recurrent(kind: Kind) -> Callable[[Options], Adapter]:
         return MlxImplRecurrentAdapter(kind)
 
     return make
-
-
-def _mlx_lm_arrays(options: Options) -> Adapter:
-    from kvlaw.conformance.subjects.mlx_lm_arrays import ArraysAdapter
-
-    return ArraysAdapter(clone=options.get("clone"))
 
 
 _PREFIXES: dict[Policy, str] = {"dense": "", "affine": "affine_", "bf16_first": "bf16_first_"}
@@ -140,16 +112,11 @@ BUILTINS: dict[str, Builtin] = {
         for kind in ROW_KINDS
     },
     **{f"mlx_impl.{kind}": Builtin((kind,), _mlx_impl_recurrent(kind), ("mlx",)) for kind in RECURRENT_KINDS},
-    "mlx_lm.KVCache": Builtin(("full",), _mlx_lm("KVCache"), ("mlx", "mlx_lm"), steps=STEPS),
-    "mlx_lm.RotatingKVCache": Builtin(("ring",), _mlx_lm("RotatingKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
-    "mlx_lm.ConcatenateKVCache": Builtin(("full",), _mlx_lm("ConcatenateKVCache"), ("mlx", "mlx_lm"), steps=STEPS),
-    "mlx_lm.BatchKVCache": Builtin(("full_rows",), _mlx_lm_rows("BatchKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.BatchRotatingKVCache": Builtin(("ring_rows",), _mlx_lm_rows("BatchRotatingKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.ArraysCache": Builtin(RECURRENT_KINDS, _mlx_lm_arrays, ("mlx", "mlx_lm")),
-    "mlx_lm.CacheList": Builtin((*SERIAL_KINDS, *ROW_KINDS), _mlx_lm_rows("CacheList"), ("mlx", "mlx_lm")),
-    "mlx_lm.QuantizedKVCache": Builtin(("full",), _mlx_lm_codes("QuantizedKVCache"), ("mlx", "mlx_lm")),
-    "mlx_lm.KVCache+convert": Builtin(("full",), _mlx_lm_codes("KVCache+convert"), ("mlx", "mlx_lm")),
-    "mlx_lm.RotatingKVCache+convert": Builtin(("ring",), _mlx_lm_codes("RotatingKVCache+convert"), ("mlx", "mlx_lm")),
+    **{
+        f"mlx_lm.{name}": Builtin(known.kinds, known.installed, ("mlx", "mlx_lm"), steps=known.steps)
+        for name, known in CACHES.items()
+        if not known.gone
+    },
 }
 """The known targets, as they are written behind ``builtin:``."""
 
@@ -169,7 +136,12 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
         return _fault(name)
     if scheme == "cmd":
         return _process(name, options)
-    made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
+    if scheme == "vectors":
+        return _results(name, options)
+    if scheme == "release":
+        made = _release(name, options)
+    else:
+        made = _builtin(name, options) if scheme == "builtin" else _python(name, options, mapping)
     return AdapterSubject(made, _seconds(options, "60" if text == "builtin:oracle" else SECONDS), text)
 
 
@@ -189,14 +161,16 @@ def open_object(found: Any, name: str, options: Options = NOTHING, mapping: Mapp
     return AdapterSubject(made, _seconds(options), name)
 
 
-def target_kinds(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> tuple[Kind, ...]:
-    """Say which kinds of cache a target serves; raise ``TargetError`` if it cannot be run."""
+def target_kinds(
+    text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING, opened: Subject | None = None
+) -> tuple[Kind, ...]:
+    """Say which kinds of cache a target serves, which may be ``opened``; raise ``TargetError`` if it cannot be run."""
     scheme, name = _split(text)
     if scheme == "builtin":
         return _known(name).kinds
     if scheme == "fault":
         return _planted(name).kinds
-    subject: Any = open_target(text, options, mapping)
+    subject: Any = opened or open_target(text, options, mapping)
     return getattr(subject, "kinds", SERIAL_KINDS)
 
 
@@ -210,6 +184,21 @@ def members(text: str) -> tuple[str, ...]:
 def known_targets() -> tuple[str, ...]:
     """List every target that has a name."""
     return tuple(f"builtin:{name}" for name in BUILTINS)
+
+
+def check_name(text: str, options: Options = NOTHING, mapping: Mapping[str, str] = NOTHING) -> None:
+    """Raise ``TargetError`` for a name or an option that no target can have; nothing is opened, imported or read."""
+    scheme, name = _split(text)
+    own = {given: value for given, value in options.items() if given not in _FIELDS}
+    _check(scheme, {given: value for given, value in own.items() if given != "kind"}, mapping)
+    if scheme == "builtin":
+        _known(name)
+    elif scheme == "fault":
+        _planted(name)
+    elif scheme == "release":
+        read_release(name)
+    elif scheme == "py" and not all(name.partition(":")):
+        raise TargetError(f"py:{name}: write py:module:attribute, such as py:acme.cache:RingCache")
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -229,7 +218,10 @@ def _meant(text: str) -> str:
 
 
 def _listed() -> str:
-    others = ("py:module:attribute", "cmd:COMMAND LINE", "fault:NAME")
+    others = (
+        *("py:module:attribute", "cmd:COMMAND LINE"),
+        *("release:mlx-lm==VERSION:CACHE", "vectors:FILE", "fault:NAME"),
+    )
     return "\n".join(f"  {target}" for target in (*known_targets(), *others))
 
 
@@ -274,6 +266,13 @@ def _builtin(name: str, options: Options) -> Adapter:
             raise TargetError(f"builtin:{name} needs {module}: pip install {PACKAGES[module]}")
     with _told(f"builtin:{name}"):
         return builtin.make(options)
+
+
+def _release(name: str, options: Options) -> Adapter:
+    if find_spec("mlx") is None:
+        raise TargetError(f"release:{name} needs mlx: pip install mlx")
+    with _told(f"release:{name}"):
+        return open_release(name, options)
 
 
 def _check_kernels(name: str, builtin: Builtin, kernels: str | None) -> None:
@@ -350,6 +349,18 @@ def _fault(name: str) -> Subject:
     return subject(name)
 
 
+def _results(name: str, options: Options) -> Subject:
+    """Open the results of a native test that replayed vectors."""
+    from kvlaw.conformance.vectors.form import VectorsError
+    from kvlaw.conformance.vectors.recorded import open_results
+
+    try:
+        replayed = options.get("vectors")
+        return open_results(Path(name), None if replayed is None else Path(replayed))
+    except VectorsError as error:
+        raise TargetError(str(error)) from error
+
+
 def _planted(name: str) -> Any:
     """Find a planted fault by name."""
     from kvlaw.conformance.faults.registry import load_faults
@@ -376,6 +387,7 @@ __all__ = [
     "OPTIONS",
     "TargetError",
     "arithmetic_is_modelled",
+    "check_name",
     "known_targets",
     "members",
     "nearest",
