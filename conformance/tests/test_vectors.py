@@ -127,6 +127,16 @@ def test_a_file_of_vectors_that_is_none(ring: Path, tmp_path: Path, spoil: Calla
         read_vectors(write(tmp_path / "v.jsonl", spoil(ring.read_text())))
 
 
+def test_lines_that_are_no_vectors_are_told_with_their_number(ring: Path, tmp_path: Path) -> None:
+    header, *rest = ring.read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(rest) if '"asks"' in line)
+    for wrong in ({"asks": [1]}, {"asks": 1}, {"config": []}, {"needs": [[]]}, {"asks": [{"call": "flip"}]}):
+        body = [*rest[:at], json.dumps({**json.loads(rest[at]), **wrong}) + "\n", *rest[at + 1 :]]
+        told = json.dumps({**json.loads(header), "sha256": digest(body)}) + "\n"
+        with pytest.raises(VectorsError, match=rf"v\.jsonl:{at + 2}: "):
+            read_vectors(write(tmp_path / "v.jsonl", [told, *body]))
+
+
 # Judging.
 
 KINDS: tuple[Kind, ...] = ("ring", "ring_rows", "recurrent", "recurrent_rows")
@@ -263,6 +273,16 @@ def test_a_vector_that_ends_too_early_is_missing_but_one_that_crashed_is_not(rig
     result = judged(crashed)
     assert result.verdict == "violations"
     assert result.errors == {"Segmentation\nfault": 1}
+
+
+def test_a_harness_that_supports_nothing_is_no_pass(right: Path, tmp_path: Path) -> None:
+    def nothing(lines: list[Any]) -> None:
+        for line in lines[1:]:
+            line["observations"] = [{"outcome": "unsupported"}] * bool(line["observations"])
+
+    result = judged(with_lines(right, tmp_path / "r.jsonl", nothing))
+    assert result.verdict == "incomplete"
+    assert "VIS-1" in {c.clause.id for c in result.open}
 
 
 def test_what_a_cache_lacks_is_not_applicable_and_its_vectors_are_not_missed(right: Path, tmp_path: Path) -> None:

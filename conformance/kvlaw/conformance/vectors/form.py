@@ -167,7 +167,7 @@ def _vector(path: Path, number: int, body: Json) -> Vector:
         return Vector(str(body["id"]), config, asks, frozenset(body["needs"]), str(body["table"]), body["open"])
     except KeyError as error:
         raise VectorsError(f"{path}:{number}: {error.args[0]} is missing") from None
-    except (TypeError, TraceError) as error:
+    except (AttributeError, TypeError, TraceError) as error:
         raise VectorsError(f"{path}:{number}: {error}") from None
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvlaw.conformance.vectors.form import BEYOND, VERSION, Ask, Vector, read_lines, read_vectors
+from kvlaw.conformance.vectors.form import BEYOND, VERSION, Ask, Vector, VectorsError, read_lines, read_vectors
 from kvlaw.spec.calls import Advance, Append, FetchDense
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.observations import Observation, Payload
 from kvlaw.spec.structure import Json
-from kvlaw.spec.wire_tensors import decode_tensor
+from kvlaw.spec.wire_tensors import WireError, decode_tensor
 from kvlaw.spec.wire_views import write_observation
 
 Tables = Mapping[str, Mapping[str, npt.NDArray[Any]]]
@@ -31,7 +31,12 @@ def replay(path: Path, subject: Subject, name: str) -> Iterator[str]:
     """
     vectors = read_vectors(path)
     header, *bodies = map(json.loads, read_lines(path))
-    tables: Tables = {b["table"]: {side: decode_tensor(b[side], side) for side in _SIDES} for b in bodies if _SIDE in b}
+    try:
+        tables: Tables = {
+            b["table"]: {side: decode_tensor(b[side], side) for side in _SIDES} for b in bodies if _SIDE in b
+        }
+    except (KeyError, WireError) as error:
+        raise VectorsError(f"{path}: a table cannot be read: {error}") from None
     able = subject.capabilities - frozenset(BEYOND)
     told = {"kvlaw": "results", "version": VERSION, "vectors": header, "target": name, "capabilities": sorted(able)}
     yield _line(told)
