@@ -35,6 +35,7 @@ from kvlaw.conformance.parts import (
     close_here,
     machines,
     parts,
+    with_shared,
 )
 from kvlaw.conformance.processes import Pool, WorkerError
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
@@ -126,7 +127,7 @@ class _Run:
 
     def __attrs_post_init__(self) -> None:
         """List the parts."""
-        self.parts = parts(self.plan)
+        self.parts = tuple(with_shared(self.plan, part) for part in parts(self.plan))
         self.player = Player(self.plan, self.subject)
 
     @property
