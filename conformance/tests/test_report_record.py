@@ -349,6 +349,22 @@ def test_an_expected_failure_of_several_shards_is_one_and_wrong_if_it_is_wrong_i
         assert target.end.verdict == "violations"
 
 
+def test_what_one_shard_did_not_reach_behind_a_listed_failure_is_no_gap_of_the_other():
+    behind = ClauseJudged("t", "TRIM-1", "title", "MUST", "not exercised", behind=("VIS-1",), why="not reached behind")
+    other = evolve(behind, behind=("OWN-1",))
+    lacking = evolve(behind, behind=(), why="")
+    shards = [
+        (share, evolve(run, targets=(evolve(run.targets[0], clauses=(*run.targets[0].clauses, judged)),)))
+        for share, judged in (("1/3", lacking), ("2/3", behind), ("3/3", other))
+        for run in (run_of(("VIS-1", "pass", 3), shard=share),)
+    ]
+    for runs in (shards, shards[::-1]):
+        (target,) = combine(runs).targets
+        assert target.clauses[1].behind == ("OWN-1", "VIS-1")
+        assert target.clauses[1].why == "not reached behind OWN-1, VIS-1"
+        assert target.end.verdict == "conformant"
+
+
 def test_seeds_are_one_result_that_says_so():
     runs = [(name, run_of(("VIS-1", "pass", 3), seed=seed)) for name, seed in (("a", 1), ("b", 5))]
     (target,) = combine(runs).targets
