@@ -205,6 +205,17 @@ def test_progress_is_recorded_once_a_second_or_when_it_is_news(tmp_path: Path, m
     assert len(seen) == 102
 
 
+def test_two_stages_that_are_played_side_by_side_are_each_told_once_a_second(monkeypatch: pytest.MonkeyPatch):
+    now = 0.0
+    monkeypatch.setattr("kvlaw.conformance.recording.time.monotonic", lambda: now)
+    record = Recording(("kvlaw",))
+    record.tell(START)
+    for n in range(40):
+        now = n * 0.0625
+        record.tell(Progressed("t", "full", ("any call", "server")[n % 2], n))
+    assert [e.calls for e in record.events if isinstance(e, Progressed)] == [0, 1, 16, 17, 32, 33]
+
+
 def test_of_a_failure_its_first_trace_and_its_shortest_are_recorded(tmp_path: Path):
     record = Recording(("kvlaw",))
     record.tell(START)
