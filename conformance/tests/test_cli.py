@@ -651,6 +651,10 @@ def test_an_interrupt_while_failures_are_shown_loses_no_result():
     assert list(Path(".kvlaw/failures").glob("GROW-1-*.json"))
 
 
+def test_a_campaign_has_an_end():
+    assert "is not in the range 1<=x<=10000" in flat(check_wrong("--seeds", "3000000"))
+
+
 def test_an_interrupt_ends_the_check_of_several_targets():
     Path("wrong.py").write_text(WRONG)
     Path("slow.py").write_text(SLOW)

@@ -98,7 +98,11 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play side by side."
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Play the machines from so many seeds."
+    "--seeds",
+    type=click.IntRange(min=1, max=10_000),
+    default=1,
+    show_default=True,
+    help="Play the machines from so many seeds, counted from --seed.",
 )
 @click.option("--shard", callback=_shard, metavar="I/N", help="Play the I-th of N shares, for a CI matrix.")
 @click.option(
