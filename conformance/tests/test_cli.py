@@ -609,6 +609,84 @@ def test_the_users_interrupt_shows_what_was_found(arguments: tuple[str, ...], co
     assert "Traceback" not in out + err
 
 
+LATE = """
+import multiprocessing
+import time
+
+from wrong import Cache as Wrong
+
+
+class Cache(Wrong):
+    def update_and_fetch(self, keys, values):
+        if multiprocessing.parent_process() is None and self.offset:  # when its failures are walked once more
+            open("walked", "a").close()
+            time.sleep(5)
+        return super().update_and_fetch(keys, values)
+"""
+
+
+def test_an_interrupt_while_failures_are_shown_loses_no_result():
+    Path("wrong.py").write_text(WRONG)
+    Path("late.py").write_text(LATE)
+    arguments = [
+        "check",
+        "late:Cache",
+        "--set",
+        "array=numpy",
+        "--budget",
+        "quick",
+        "--jobs",
+        "2",
+        "--json",
+        "out.json",
+    ]
+    run = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not Path("walked").exists() and run.poll() is None:
+        time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 1, err
+    assert b"VIOLATIONS  py:late:Cache" in out
+    assert json.loads(Path("out.json").read_text())["verdict"] == "violations"
+    assert list(Path(".kvlaw/failures").glob("GROW-1-*.json"))
+
+
+def test_a_campaign_has_an_end():
+    assert "is not in the range 1<=x<=10000" in flat(check_wrong("--seeds", "3000000"))
+
+
+def test_an_interrupt_ends_the_check_of_several_targets():
+    Path("wrong.py").write_text(WRONG)
+    Path("slow.py").write_text(SLOW)
+    one = '[[targets]]\nname = "{}"\ntarget = "py:slow:Cache"\nset = {{ array = "numpy"{} }}\n'
+    Path("kvlaw.toml").write_text(one.format("a", "") + one.format("b", ', kind = "full"'))
+    arguments = ["check", "--budget", "deep", "--events", "run.ndjson"]
+    run = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not Path("started").exists() and run.poll() is None:
+        time.sleep(0.05)
+    time.sleep(1)
+    run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=120)
+    assert run.returncode in (1, 4)
+    assert b"1 not checked" in out
+    events = [json.loads(line) for line in Path("run.ndjson").read_text().splitlines()]
+    assert [event["target"] for event in events if event["event"] == "target_started"] == [
+        "py:slow:Cache --set array=numpy"
+    ]
+    assert events[-1]["interrupted"]
+
+
+def test_files_stay_where_they_were_asked_for_if_the_target_goes_elsewhere(tmp_path: Path):
+    Path("wrong.py").write_text(WRONG)
+    Path("away").mkdir()
+    Path("goes.py").write_text("import os\nfrom wrong import Cache\n\nos.chdir('away')\n")
+    options = ["--report", "md=report.md", "--events", "run.ndjson", "--database", "shared"]
+    found = kvlaw("check", "goes:Cache", "--set", "array=numpy", "--budget", "quick", *options)
+    assert found.exit_code == 1
+    assert list((tmp_path / "away").iterdir()) == []
+    assert {"report.md", "run.ndjson", "shared", ".kvlaw"} <= {path.name for path in tmp_path.iterdir()}
+
+
 def test_a_target_that_answers_differently_each_time_is_told_so():
     Path("unsteady.py").write_text(WRONG.replace("if self.offset == 3:", "if self.offset == 3 and next(COUNT) == 0:"))
     with Path("unsteady.py").open("a") as file:

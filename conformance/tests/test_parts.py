@@ -9,19 +9,22 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis.database import InMemoryExampleDatabase
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.check import Plan, Processes, check
-from kvlaw.conformance.database import DatabaseError, open_database
+from kvlaw.conformance.database import DatabaseError, TraceDatabase, _key, open_database
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.opening import open_any
 from kvlaw.conformance.parts import EFFORTS, Effort, Part, machines, parts
 from kvlaw.conformance.processes import Pool
 from kvlaw.conformance.result import CheckResult
+from kvlaw.conformance.session import Session, TargetGoneError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.layout import Cache
 from kvlaw.spec.config import KINDS
 from kvlaw.spec.contract import Subject
+from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace
 
 FAULT = "fault:reset-keeps-the-offset"
@@ -192,3 +195,73 @@ def test_a_clause_that_a_failure_keeps_from_arising_is_blocked_by_it():
     assert found["POS-1"].outcome == "pass"
     assert found["ROWS-1"].outcome == "not applicable"
     assert result.verdict == "violations"
+
+
+def test_what_a_check_finds_itself_is_not_played_again_as_shared(tmp_path: Path):
+    alone = check(plan(effort=EFFORTS["quick"]), opened(FAULT))
+    shared = check(plan(effort=EFFORTS["quick"], database=str(tmp_path)), opened(FAULT))
+    assert (shared.traces, shared.calls) == (alone.traces, alone.calls)
+
+
+@pytest.mark.parametrize("text", ["full ; attend r7", "full ; window 2 on c9", "ring window=4 ; window 6"])
+def test_a_shared_trace_that_nobody_can_be_asked_is_left_alone(tmp_path: Path, text: str):
+    trace = parse(text).trace
+    database = open_database(str(tmp_path))
+    database.examples.save(_key("builtin:oracle", "full"), trace.dumps().encode())
+    asked = plan("builtin:oracle", database=str(tmp_path), effort=EFFORTS["quick"])
+    result = check(asked, AdapterSubject(ReferenceAdapter()))
+    assert not result.failed
+    assert result.whole
+
+
+def test_a_database_that_is_gone_does_not_end_the_check(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    url = tmp_path / "shared"
+    open_database(str(url))
+    url.rmdir()
+    url.write_text("now a file")
+    asked = plan(effort=EFFORTS["quick"], database=str(url))
+    with Pool(2) as pool:
+        result = check(asked, opened(FAULT), processes=Processes(pool, partial(opened, FAULT)))
+    assert result.verdict == "violations"
+    assert result.whole
+    assert "a folder is wanted that can be written to; the check goes on" in capfd.readouterr().err
+
+
+class Unreachable(InMemoryExampleDatabase):
+    def save(self, key: bytes, value: bytes) -> None:
+        raise ConnectionError("redis://me:secret@host/0 does not answer")
+
+    fetch = delete = save  # type: ignore[reportAssignmentType]
+
+
+def test_a_database_that_does_not_answer_any_more_is_told_once(capsys: pytest.CaptureFixture[str]):
+    found = check(plan(effort=EFFORTS["quick"]), opened(FAULT)).failed[0].failures[0]
+    database = TraceDatabase(Unreachable(), "redis://me:secret@host/0")
+    database.save(found)
+    database.replace(found, evolve(found, trace=Trace(found.trace.config, ())))
+    assert database.traces(FAULT, "full") == ()
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "does not answer; the check goes on" in said
+    assert "secret" not in said
+
+
+def cannot_be_opened() -> Subject:
+    raise TargetGoneError("no room for two")
+
+
+def test_a_target_that_cannot_be_opened_in_another_process_is_told(capfd: pytest.CaptureFixture[str]):
+    with Pool(2) as pool:
+        result = check(plan(), AdapterSubject(ReferenceAdapter()), processes=Processes(pool, cannot_be_opened))
+    assert result.stopped == "no room for two"
+    assert result.verdict == "incomplete"
+    assert capfd.readouterr().err == ""
+
+
+def test_a_target_that_is_gone_before_its_failures_are_shortened_keeps_them(monkeypatch: pytest.MonkeyPatch):
+    def gone(*_: Any) -> None:
+        raise TargetGoneError("the target is gone")
+
+    monkeypatch.setattr(Session, "shortest", gone)
+    result = check(plan(effort=EFFORTS["quick"]), opened(FAULT))
+    assert result.verdict == "violations"
+    assert not result.failed[0].failures[0].minimal

@@ -3,7 +3,10 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +32,10 @@ def dies_at_three(item: int, _tell: Any) -> int:
     if item == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return item
+
+
+def dies_by_a_signal_without_a_name(_item: int, _tell: Any) -> None:
+    os.kill(os.getpid(), signal.SIGRTMIN + 6)
 
 
 def fails_at_three(item: int, _tell: Any) -> int:
@@ -67,6 +74,12 @@ def test_a_process_that_dies_is_told_with_its_item_and_signal():
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="no signals for real time")
+def test_a_signal_without_a_name_is_told_by_its_number():
+    with pytest.raises(WorkerError, match=f"its process ended by signal {signal.SIGRTMIN + 6}, without a result"):
+        list(spread(dies_by_a_signal_without_a_name, [1, 2], 2, nobody))
+
+
 def test_an_exception_in_a_process_is_told():
     with pytest.raises(WorkerError, match="3: ValueError: three is too many"):
         list(spread(fails_at_three, [1, 2, 3, 4], 2, nobody))
@@ -100,6 +113,46 @@ def test_who_can_recover_goes_on_behind_what_killed_the_process():
     assert sorted(index for index, _ in done) == [0, 1]
     assert died == [(1, "its process ended by signal SIGSEGV, without a result")]
     assert sorted(told) == [2, 3, 5, 6, 10, 11]
+
+
+def deaf(_item: int, tell: Any) -> None:
+    """Says its process, and never hears anything again."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    tell(os.getpid())
+    time.sleep(60)
+
+
+def starts_two() -> None:
+    list(spread(deaf, [1, 2], 2, lambda _, pid: print(pid, flush=True)))  # noqa: T201
+
+
+def test_processes_end_with_the_one_that_started_them():
+    code = "from test_processes import starts_two; starts_two()"
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert parent.stdout is not None
+    assert parent.stderr is not None
+    started = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.kill()
+    said = parent.stderr.read()  # until nobody holds it open
+    assert said == b""
+    parent.communicate()
+    until = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [pid for pid in started if Path(f"/proc/{pid}/cmdline").exists() and b"spawn" in _words(pid)] == []
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_a_pool_keeps_its_processes_until_it_is_closed():

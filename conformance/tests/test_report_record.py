@@ -205,6 +205,17 @@ def test_progress_is_recorded_once_a_second_or_when_it_is_news(tmp_path: Path, m
     assert len(seen) == 102
 
 
+def test_two_stages_that_are_played_side_by_side_are_each_told_once_a_second(monkeypatch: pytest.MonkeyPatch):
+    now = 0.0
+    monkeypatch.setattr("kvlaw.conformance.recording.time.monotonic", lambda: now)
+    record = Recording(("kvlaw",))
+    record.tell(START)
+    for n in range(40):
+        now = n * 0.0625
+        record.tell(Progressed("t", "full", ("any call", "server")[n % 2], n))
+    assert [e.calls for e in record.events if isinstance(e, Progressed)] == [0, 1, 16, 17, 32, 33]
+
+
 def test_of_a_failure_its_first_trace_and_its_shortest_are_recorded(tmp_path: Path):
     record = Recording(("kvlaw",))
     record.tell(START)
@@ -347,6 +358,22 @@ def test_an_expected_failure_of_several_shards_is_one_and_wrong_if_it_is_wrong_i
         (target,) = combine(parts).targets
         assert [(w.state, w.met) for w in target.witnesses] == [("stale", 4)]
         assert target.end.verdict == "violations"
+
+
+def test_what_one_shard_did_not_reach_behind_a_listed_failure_is_no_gap_of_the_other():
+    behind = ClauseJudged("t", "TRIM-1", "title", "MUST", "not exercised", behind=("VIS-1",), why="not reached behind")
+    other = evolve(behind, behind=("OWN-1",))
+    lacking = evolve(behind, behind=(), why="")
+    shards = [
+        (share, evolve(run, targets=(evolve(run.targets[0], clauses=(*run.targets[0].clauses, judged)),)))
+        for share, judged in (("1/3", lacking), ("2/3", behind), ("3/3", other))
+        for run in (run_of(("VIS-1", "pass", 3), shard=share),)
+    ]
+    for runs in (shards, shards[::-1]):
+        (target,) = combine(runs).targets
+        assert target.clauses[1].behind == ("OWN-1", "VIS-1")
+        assert target.clauses[1].why == "not reached behind OWN-1, VIS-1"
+        assert target.end.verdict == "conformant"
 
 
 def test_seeds_are_one_result_that_says_so():

@@ -35,6 +35,7 @@ from kvlaw.conformance.parts import (
     close_here,
     machines,
     parts,
+    with_shared,
 )
 from kvlaw.conformance.processes import Pool, WorkerError
 from kvlaw.conformance.result import ArithmeticResult, CheckResult, ClauseResult
@@ -120,13 +121,16 @@ class _Run:
     ended: dict[int, Ended] = field(factory=dict[int, Ended], init=False)
     going: dict[int, Findings] = field(factory=dict[int, Findings], init=False)
     shortest: dict[tuple[str, str], Failure] = field(factory=dict[tuple[str, str], Failure], init=False)
+    calls: int = field(default=0, init=False)
+    failing: set[str] = field(factory=set[str], init=False)
+    """What the parts that have ended add up to: a campaign has very many."""
     stopped: str = field(default="", init=False)
     witnesses: tuple[Witness, ...] = field(default=(), init=False)
     player: Player = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """List the parts."""
-        self.parts = parts(self.plan)
+        self.parts = tuple(with_shared(self.plan, part) for part in parts(self.plan))
         self.player = Player(self.plan, self.subject)
 
     @property
@@ -148,6 +152,8 @@ class _Run:
         for index, ended in self._spread(() if self.stopped else self.parts, self._told):
             self.ended[index] = ended
             self.going.pop(index, None)
+            self.calls += ended.findings.calls
+            self.failing |= ended.findings.failures.keys()
             self.stopped = self.stopped or ended.stopped
             if ended.interrupted or ended.stopped:
                 break
@@ -209,9 +215,9 @@ class _Run:
 
     def _tell(self, stage: str, kind: str) -> None:
         if self.report is not None:
-            known = [*(ended.findings for ended in self.ended.values()), *self.going.values()]
-            clauses = {clause for one in known for clause in one.failures}
-            self.report(Progress(stage, kind, sum(one.calls for one in known), len(clauses)))
+            going = self.going.values()
+            clauses = self.failing.union(*(one.failures for one in going))
+            self.report(Progress(stage, kind, self.calls + sum(one.calls for one in going), len(clauses)))
 
 
 def _place(failure: Failure) -> tuple[str, str]:

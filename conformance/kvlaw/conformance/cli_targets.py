@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
 from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
@@ -58,7 +59,7 @@ def _database(_context: click.Context, _parameter: click.Parameter, value: str) 
             open_database(value)
     except DatabaseError as error:
         raise click.BadParameter(str(error)) from None
-    return value
+    return str(Path(value).absolute()) if value and "://" not in value else value  # a target may go to another folder
 
 
 def _spec(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -97,7 +98,11 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play side by side."
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Play the machines from so many seeds."
+    "--seeds",
+    type=click.IntRange(min=1, max=10_000),
+    default=1,
+    show_default=True,
+    help="Play the machines from so many seeds, counted from --seed.",
 )
 @click.option("--shard", callback=_shard, metavar="I/N", help="Play the I-th of N shares, for a CI matrix.")
 @click.option(
@@ -178,8 +183,12 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
     from kvlaw.conformance.processes import Pool
 
     jobs = asked.jobs()
+    done: list[tuple[Job, tuple[CheckResult, Learnt | None]]] = []
     with recorded(record), Pool(processes) as pool:
-        done = [(job, _check_one(job, asked, pool, how, record, verbose=verbose)) for job in jobs]
+        for job in jobs:
+            done.append((job, _check_one(job, asked, pool, how, record, verbose=verbose)))
+            if done[-1][1][0].interrupted:  # the user has seen enough
+                break
         codes = {_code(result, allow_incomplete=job.allow_incomplete) for job, (result, _) in done}
         code = next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes)
         record.end(code, interrupted=any(result.interrupted for _, (result, _) in done))
@@ -187,7 +196,8 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
         update(asked.project, [learnt for _, (_, learnt) in done if learnt is not None])
     if len(jobs) > 1:
         verdicts = Counter(result.verdict for _, (result, _) in done)
-        said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        left = {"not checked": len(jobs) - len(done)} if len(done) < len(jobs) else {}
+        said = ", ".join(f"{count} {verdict}" for verdict, count in (verdicts | Counter(left)).items())
         console.print(f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}", markup=False)
     sys.exit(code)
 
@@ -218,8 +228,10 @@ def _check_one(
     from kvlaw.conformance.check import check as run
     from kvlaw.conformance.expectations.learn import learn
     from kvlaw.conformance.recording import unusable
+    from kvlaw.conformance.store import FOLDER
     from kvlaw.conformance.telling import failure_found, judged, progressed, target_started
 
+    folder = FOLDER.absolute()  # a target may go to another one
     try:
         opened, plan = ready(job, **how)
     except UnusableTargetError:
@@ -239,8 +251,15 @@ def _check_one(
             if learnt is None
             else learnt.result
         )
+    hurried = False
     for failure in (failure for clause in result.failed for failure in clause.failures):
-        record.tell(failure_found(failure, _rerun(failure, opened, plan)))
+        steps: tuple[Step, ...] = ()
+        _keep(failure, folder)
+        try:
+            steps = () if hurried else _rerun(failure, opened, plan)
+        except KeyboardInterrupt:  # the result is there: it is shown, without the steps that are left
+            hurried, result = True, evolve(result, interrupted=True)
+        record.tell(failure_found(failure, steps))
     for event in judged(result, _code(result, allow_incomplete=job.allow_incomplete)):
         record.tell(event)
     _print(record.run.targets[-1], verbose=verbose)
@@ -252,8 +271,13 @@ def _say(line: str) -> None:
 
 
 def _subject(job: "Job") -> "Subject":
-    """Open a target in another process."""
-    return opened_for(job).subject
+    """Open a target in another process, where it may turn out that it cannot be."""
+    from kvlaw.conformance.session import TargetGoneError
+
+    try:
+        return opened_for(job).subject
+    except click.ClickException as error:
+        raise TargetGoneError(f"the target could not be run in a process of its own: {error.message}") from None
 
 
 def _told(plan: "Plan") -> str:
@@ -318,16 +342,21 @@ def _print(report: "TargetReport", *, verbose: bool) -> None:
     print_target(console, report, verbose=verbose)
 
 
-def _rerun(failure: "Failure", opened: "Opened", plan: "Plan") -> "tuple[Step, ...]":
-    """Keep a failure for replay, and walk its trace once more, step by step."""
-    from kvlaw.conformance.check import replay as walk
-    from kvlaw.conformance.session import StoppedError
+def _keep(failure: "Failure", folder: Path) -> None:
+    """Keep a failure for replay."""
     from kvlaw.conformance.store import save
 
     try:
-        save(failure)
+        save(failure, folder)
     except OSError as error:
         errors.print(f"{failure.id} is not kept for replay: {error}", style="yellow", markup=False)
+
+
+def _rerun(failure: "Failure", opened: "Opened", plan: "Plan") -> "tuple[Step, ...]":
+    """Walk a failure's trace once more, step by step."""
+    from kvlaw.conformance.check import replay as walk
+    from kvlaw.conformance.session import StoppedError
+
     try:
         return walk(opened.subject, plan.profile, failure.trace, spec=plan.spec)
     except StoppedError:  # there is not the memory to tell it step by step

@@ -5,16 +5,19 @@ and the kind of cache stand failing traces in JSON, as in the failure store.  Th
 is found is added, and its shortest form takes its place.
 """
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
+from attrs import define
+from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase, InMemoryExampleDatabase
 
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.guard import printable, without_secrets
 from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
@@ -23,15 +26,23 @@ class DatabaseError(ValueError):
     """A database that cannot be used; the text says why, and what is possible."""
 
 
-@frozen(eq=False)
+@define(eq=False)
 class TraceDatabase:
-    """Failing traces, by target and kind."""
+    """Failing traces, by target and kind.
+
+    A check does not end because its database does: what goes wrong is told once, and the check goes on without.
+    """
 
     examples: ExampleDatabase
+    url: str = ""
+    _lost: bool = False
 
     def traces(self, target: str, kind: str) -> tuple[Trace, ...]:
-        """Give the traces of a target, the shortest first; what cannot be read as a trace is left alone."""
-        return tuple(sorted(self._read(_key(target, kind)), key=lambda t: (len(t.calls), t.dumps())))
+        """Give the traces of a target, the shortest first; what is no trace of this kind is left alone."""
+        read: list[Trace] = []
+        with self._told():
+            read.extend(trace for trace in self._read(_key(target, kind)) if trace.config.kind == kind)
+        return tuple(sorted(read, key=lambda t: (len(t.calls), t.dumps())))
 
     def _read(self, key: bytes) -> Iterator[Trace]:
         for value in self.examples.fetch(key):
@@ -44,13 +55,32 @@ class TraceDatabase:
 
     def save(self, failure: Failure) -> None:
         """Add the trace of a failure."""
-        self.examples.save(_key_of(failure), _value(failure))
+        with self._told():
+            self.examples.save(_key_of(failure), _value(failure))
 
     def replace(self, failure: Failure, shortest: Failure) -> None:
         """Keep the shortest form of a failure in the place of the one that was found."""
         self.save(shortest)
         if shortest.trace != failure.trace:
-            self.examples.delete(_key_of(failure), _value(failure))
+            with self._told():
+                self.examples.delete(_key_of(failure), _value(failure))
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """Tell what goes wrong, once: a folder that is gone, a server that does not answer."""
+        try:
+            yield
+        except Exception as error:  # whatever a client raises
+            self.lose(error)
+
+    def lose(self, error: Exception) -> None:
+        """Say that the database cannot be used, the first time."""
+        if not self._lost:
+            self._lost = True
+            told = printable(
+                without_secrets(f"--database {self.url}: {error}; the check goes on, and may share no more")
+            )
+            sys.stderr.write(f"{told}\n")
 
 
 def _key(target: str, kind: str) -> bytes:
@@ -79,18 +109,30 @@ def open_database(url: str) -> TraceDatabase:
         return _folder(Path(rest))
     if scheme in ("redis", "rediss", "unix"):
         return _redis(url)
-    raise DatabaseError(f"{url}: a database is the path of a folder, or redis://HOST:PORT/NUMBER")
+    raise DatabaseError(f"{without_secrets(url)}: a database is the path of a folder, or redis://HOST:PORT/NUMBER")
+
+
+@cache
+def reached(url: str) -> TraceDatabase:
+    """Open a database that could be opened when the check began; one that is gone by now keeps nothing."""
+    try:
+        return open_database(url)
+    except DatabaseError as error:
+        gone = TraceDatabase(InMemoryExampleDatabase(), url)
+        gone.lose(error)
+        return gone
 
 
 def _folder(path: Path) -> TraceDatabase:
+    path = path.resolve()  # a target may go to another folder
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".kvlaw"
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another process may have done the same
     except OSError as error:
         raise DatabaseError(f"{path}: {error.strerror or error}; a folder is wanted that can be written to") from None
-    return TraceDatabase(DirectoryBasedExampleDatabase(path))
+    return TraceDatabase(DirectoryBasedExampleDatabase(path), str(path))
 
 
 def _redis(url: str) -> TraceDatabase:
@@ -99,14 +141,16 @@ def _redis(url: str) -> TraceDatabase:
         from redis import Redis
         from redis.exceptions import RedisError
     except ImportError:
-        raise DatabaseError(f"{url}: a database on Redis needs the package redis: pip install redis") from None
+        raise DatabaseError(
+            f"{without_secrets(url)}: a database on Redis needs the package redis: pip install redis"
+        ) from None
     redis: Any = Redis  # whose annotations are not complete
     client = redis.from_url(url)
     try:
         client.ping()
     except (RedisError, OSError) as error:
-        raise DatabaseError(f"{url} cannot be reached: {error}") from None
-    return TraceDatabase(RedisExampleDatabase(client))
+        raise DatabaseError(without_secrets(f"{url} cannot be reached: {error}")) from None
+    return TraceDatabase(RedisExampleDatabase(client), url)
 
 
-__all__ = ["DatabaseError", "TraceDatabase", "open_database"]
+__all__ = ["DatabaseError", "TraceDatabase", "open_database", "reached"]

@@ -6,6 +6,7 @@
 * It may leave (``sys.exit``, a ``KeyboardInterrupt`` of its own): that is an error; only the user's interrupt passes.
 """
 
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -103,6 +104,11 @@ def describe(error: BaseException) -> str:
 def printable(text: str) -> str:
     """Put a foreign text on one line, in which no escape sequence reaches a terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
+
+
+def without_secrets(text: str) -> str:
+    """Take a user's name and password out of the addresses in a text."""
+    return re.sub(r"(?<=://)[^/@\s]+(?=@)", "...", text)
 
 
 def _message(error: BaseException) -> str:

@@ -6,12 +6,13 @@ they find adds up (``Findings``); so one process, two, or the shards of a matrix
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from kvlaw.conformance.corpus import entries_for
-from kvlaw.conformance.database import open_database
+from kvlaw.conformance.database import reached
 from kvlaw.conformance.expectations.entries import Expected
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.failures import Failure
@@ -26,7 +27,7 @@ from kvlaw.conformance.machines.server import RowsServerMachine, ServerMachine
 from kvlaw.conformance.processes import Tell
 from kvlaw.conformance.scope import counted
 from kvlaw.conformance.session import Findings, Session, StoppedError
-from kvlaw.reference.oracle import Profile
+from kvlaw.reference.oracle import Profile, UnknownObjectError
 from kvlaw.spec.calls import DAMAGES, AppendDecode, AppendWindow, Load, LookAt, Save, SpoilFile
 from kvlaw.spec.config import RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
 from kvlaw.spec.contract import Subject
@@ -139,6 +140,8 @@ class Part:
     examples: int = 0
     steps: int = 0
     seed: int = 0
+    shared: tuple[Trace, ...] = ()
+    """What others had found when the check began, and not what it finds itself."""
 
     @property
     def name(self) -> str:
@@ -156,14 +159,21 @@ def parts(plan: Plan) -> tuple[Part, ...]:
     """List the parts of a plan, of its own shard."""
     found: list[Part] = []
     for kind in plan.kinds:
-        found.append(Part(kind, "stored traces"))
         if plan.database:
             found.append(Part(kind, "shared traces"))
+        found.append(Part(kind, "stored traces"))
         for machine, examples, steps in machines(kind, plan.effort):
             for seed in range(plan.seed, plan.seed + plan.seeds):
                 found += _parts_of(kind, machine, examples, steps, seed)
     share, of = plan.shard
     return tuple(found[share - 1 :: of])
+
+
+def with_shared(plan: Plan, part: Part) -> Part:
+    """Give a part of shared traces those that the database has now."""
+    if part.stage != "shared traces":
+        return part
+    return evolve(part, shared=reached(plan.database).traces(plan.target, part.kind))
 
 
 def _parts_of(kind: Kind, machine: Machine, examples: int, steps: int, seed: int) -> list[Part]:
@@ -222,14 +232,20 @@ class Player:
 
     def _failed(self, failure: Failure, tell: Tell) -> None:
         if self.plan.database:
-            open_database(self.plan.database).save(failure)
+            reached(self.plan.database).save(failure)
         tell(failure)
 
     def shorten(self, failure: Failure, _tell: Tell) -> Failure:
-        """Give a failure with the shortest trace that is found; keep it for others."""
-        shortest = self.session(failure.trace.config.kind).shortest(failure)
+        """Give a failure with the shortest trace that is found; keep it for others.
+
+        One that cannot be walked again (the target is gone, say) stays as it is.
+        """
+        try:
+            shortest = self.session(failure.trace.config.kind).shortest(failure)
+        except StoppedError:
+            return failure
         if self.plan.database:
-            open_database(self.plan.database).replace(failure, shortest)
+            reached(self.plan.database).replace(failure, shortest)
         return shortest
 
     def session(self, kind: Kind) -> Session:
@@ -254,9 +270,10 @@ class Player:
             machine = bind(part.machine, session, part.kind, dict(self.plan.fixed))
             play(machine, part.examples, part.steps, part.seed)
         elif part.stage == "shared traces":
-            for trace in open_database(self.plan.database).traces(self.plan.target, part.kind):
+            for trace in part.shared:
                 if self._chosen(trace.config):
-                    session.play(trace)
+                    with suppress(UnknownObjectError):  # somebody else's text: nobody can be asked it
+                        session.play(trace)
         else:
             self._play_stored(part.kind, session)
 
@@ -333,6 +350,9 @@ class Task:
 
 
 def carry_out(task: Task, tell: Tell) -> Ended | Failure:
-    """Play a part in this process, or shorten a failure."""
-    player = task.elsewhere.player
+    """Play a part in this process, or shorten a failure; say so where the target cannot be opened here."""
+    try:
+        player = task.elsewhere.player
+    except StoppedError as error:
+        return Ended(Findings(), stopped=str(error)) if isinstance(task.what, Part) else task.what
     return player.play(task.what, tell) if isinstance(task.what, Part) else player.shorten(task.what, tell)

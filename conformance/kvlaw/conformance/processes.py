@@ -5,8 +5,10 @@ the loop, by an interrupt or otherwise, ends the processes; what an item told be
 """
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -206,7 +208,7 @@ class _Worker:
         """Say that it ended without a result."""
         self.process.join(1)
         code = self.process.exitcode
-        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        how = f"signal {_signal(-code)}" if code is not None and code < 0 else f"exit code {code}"
         error = _DiedError(self.what, f"its process ended by {how}, without a result")
         error.index = self.doing[0] if self.doing is not None else -1
         return error
@@ -218,8 +220,25 @@ class _Worker:
         self.process.join()
 
 
+def _signal(number: int) -> str:
+    """Name a signal; those for real time have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as the one that started it is gone, whatever it is doing."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
 def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
+    threading.Thread(target=_end_with_parent, daemon=True, name="ends with its parent").start()
     while True:
         try:
             work, item = pipe.recv()
@@ -227,14 +246,21 @@ def _serve(pipe: Connection) -> None:
             return
 
         def tell(told: Any) -> None:
-            pipe.send(_Told(told))
+            _send(pipe, _Told(told))
 
         try:
             answer: _Done[Any] | _Failed = _Done(work(item, tell))
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             answer = _Failed(f"{type(error).__name__}: {error}")
-        pipe.send(answer)
+        _send(pipe, answer)
+
+
+def _send(pipe: Connection, message: Any) -> None:
+    try:
+        pipe.send(message)
+    except OSError:  # nobody hears it
+        os._exit(1)
 
 
 __all__ = ["OnTold", "Pool", "Tell", "Work", "WorkerError", "spread"]

@@ -40,16 +40,21 @@ class Recording:
     events: list[Event] = field(factory=list[Event], init=False)
     _file: EventFile | None = field(default=None, init=False)
     _open: TargetStarted | None = field(default=None, init=False)
-    _stage: tuple[str, str] = field(default=("", ""), init=False)
     _failed: set[tuple[str, str, str]] = field(factory=set[tuple[str, str, str]], init=False)
-    _told: float = field(default=0.0, init=False)
+    _told: dict[tuple[str, str, str], float] = field(factory=dict[tuple[str, str, str], float], init=False)
+    """When progress was last told, by target, kind and stage: several processes play several stages at a time."""
 
     def check(self) -> None:
-        """Raise ``OutputError`` if one of the files cannot be written."""
+        """Raise ``OutputError`` if one of the files cannot be written; they stay where they are by now.
+
+        A target may go to another folder.
+        """
         paths = [path for _, path in self.reports] + ([self.record] if self.record else [])
         for path in paths:
             check_writable(path)
         check_apart(paths)
+        self.reports = [(name, path.absolute()) for name, path in self.reports]
+        self.record = self.record.absolute() if self.record is not None else None
 
     def tell(self, event: Event) -> None:
         """Take an event: of progress what is new or a second old, of a failure its first trace and its shortest."""
@@ -94,10 +99,10 @@ class Recording:
         return gather(self.events)
 
     def _is_news(self, event: Progressed) -> bool:
-        now, stage = time.monotonic(), (event.kind, event.stage)
-        if stage == self._stage and now - self._told < THROTTLE:
+        now, stage = time.monotonic(), (event.target, event.kind, event.stage)
+        if now - self._told.get(stage, -THROTTLE) < THROTTLE:
             return False
-        self._stage, self._told = stage, now
+        self._told[stage] = now
         return True
 
     def _is_new(self, event: FailureFound) -> bool:

@@ -5,7 +5,6 @@ reports can be made where neither the target nor the suite's state is.
 """
 
 import platform
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -25,6 +24,7 @@ from kvlaw.conformance.events import (
 )
 from kvlaw.conformance.expectations.witnesses import Witness
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.guard import without_secrets
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.reports.run import TargetReport, gather
 from kvlaw.conformance.reports.steps import told
@@ -37,12 +37,7 @@ from kvlaw.spec.text_form import write
 def run_started(command: tuple[str, ...]) -> RunStarted:
     """Tell by what, where and when a run is made."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return RunStarted(SCHEMA, versions(), platform.platform(), tuple(map(_without_secrets, command)), now)
-
-
-def _without_secrets(word: str) -> str:
-    """Take a user's name and password out of an address."""
-    return re.sub(r"(?<=://)[^/@\s]+(?=@)", "...", word)
+    return RunStarted(SCHEMA, versions(), platform.platform(), tuple(map(without_secrets, command)), now)
 
 
 def target_started(plan: Plan, capabilities: frozenset[str]) -> TargetStarted:

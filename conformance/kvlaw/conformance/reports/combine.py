@@ -199,7 +199,10 @@ def _clauses(reports: Sequence[TargetReport]) -> tuple[ClauseJudged, ...]:
 
 def _stronger(one: ClauseJudged, other: ClauseJudged) -> ClauseJudged:
     strong = other if look_of(other.outcome).rank > look_of(one.outcome).rank else one
-    return evolve(strong, exercised=one.exercised + other.exercised)
+    exercised, expected = one.exercised + other.exercised, tuple(dict.fromkeys((*one.expected, *other.expected)))
+    behind = tuple(sorted({*one.behind, *other.behind})) if strong.outcome == "not exercised" else ()
+    why = f"not reached behind {', '.join(behind)}" if behind else strong.why
+    return evolve(strong, exercised=exercised, expected=expected, behind=behind, why=why)
 
 
 def _failures(reports: Sequence[TargetReport]) -> tuple[FailureFound, ...]:
