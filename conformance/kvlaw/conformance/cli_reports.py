@@ -93,6 +93,7 @@ def _complain(text: str) -> None:
 @click.option("--format", "form", metavar="FORM", help="terminal (the default), junit, json, markdown (md) or html.")
 @click.option("--output", "-o", type=_FILE, help="Write to a file instead of stdout.")
 @click.option("--combine", is_flag=True, help="Put several records together, shards and seeds of one target as one.")
+@click.option("--exit-code", "exit_code", is_flag=True, help="Exit with the code of the verdict, as kvlaw check does.")
 @click.option("--partial", is_flag=True, help="Take a record that was cut off for that of an interrupted run.")
 @click.option("--script", metavar="ID", help="Print one failure as a Python script that needs no kvlaw.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause (terminal).")
@@ -101,6 +102,7 @@ def report(
     form: str | None,
     output: Path | None,
     combine: bool,
+    exit_code: bool,
     partial: bool,
     script: str | None,
     verbose: bool,
@@ -114,7 +116,7 @@ def report(
       kvlaw report --combine a.ndjson b.ndjson --format html -o matrix.html
       kvlaw report run.ndjson --script TRIM-4-8fa06d7f > repro.py
 
-    The exit code is 0 if the report was made, whatever it says.
+    The exit code is 0 if the report was made, whatever it says; with --exit-code that of the worst verdict.
     """  # noqa: D301  # click looks for the control character itself
     run = _read(records, combine=combine, partial=partial)
     if script is not None:
@@ -127,6 +129,14 @@ def report(
         print_run(console, run, verbose=verbose)
     else:
         _write(_form(form or "terminal")(run), output)
+    if exit_code:
+        sys.exit(_worst(run))
+
+
+def _worst(run: "RunReport") -> int:
+    """Give the exit code of a run: violations before what could not be run, before incomplete, before conformant."""
+    codes = {target.end.exit_code for target in run.targets}
+    return next((code for code in (1, UNUSABLE, 4, *sorted(codes, reverse=True)) if code in codes), UNUSABLE)
 
 
 def _form(name: str) -> "Form":
