@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kvlaw-budget", choices=["quick", "ci", "deep"], help="how much to play")
     group.addoption("--kvlaw-profile", choices=["core", "layout"], help="which clauses count")
     group.addoption("--kvlaw-seed", type=_seed, metavar="N", help="the seed of the machines")
+    group.addoption("--kvlaw-spec", metavar="VERSION", help="hold the target to the clauses of that version only")
     group.addoption(
         "--kvlaw-set",
         action="append",

@@ -425,6 +425,19 @@ def test_a_target_alone_fails_by_clause_and_is_chosen_with_k(bare: Any):
     result.stdout.fnmatch_lines(["*trace   ring window=4 *"])
 
 
+def test_a_pinned_version_of_the_specification_keeps_later_clauses_out(bare: Any, pytester: pytest.Pytester):
+    options = ("--kvlaw-target", "acme:Short", *ALONE, "--collect-only", "-q")
+    pinned = load_clauses().of_version("1.0").of_profile("core")
+    assert set(pinned) < set(CORE)
+    told = bare(*options, "--kvlaw-spec", "1.0").outlines
+    assert told[: len(pinned) + 1] == [f"kvlaw::test_conformance[{name}]" for name in (*pinned, "verdict")]
+    result = bare("--kvlaw-target", "acme:Short", *ALONE, "--kvlaw-spec", "1.0", "-k", "RING-1] or VIS-3")
+    result.assert_outcomes(failed=1, passed=1, deselected=len(pinned) - 1)
+    bare(*options, "--kvlaw-spec", "9.9").stdout.fnmatch_lines(["*unknown version '9.9' of the specification*"])
+    pytester.makepyfile(test_suite=suite("Ring").replace("window=4", "window=4, spec='1.0'"))
+    assert len([line for line in bare("--collect-only", "-q").outlines if "::test_ring[" in line]) == len(pinned) + 1
+
+
 def test_a_target_alone_under_xdist(bare: Any):
     pytest.importorskip("xdist")
     for dist in ("load", "loadfile"):

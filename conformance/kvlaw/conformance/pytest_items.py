@@ -37,6 +37,7 @@ def conformance_tests(
     budget: str = "ci",
     seed: int = 0,
     allow_incomplete: bool = False,
+    spec: str = "",
     mapping: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Callable[..., None]:
@@ -49,10 +50,11 @@ def conformance_tests(
         budget: ``quick``, ``ci`` or ``deep``.
         seed: the seed of the machines.
         allow_incomplete: let ``[verdict]`` pass although a MUST clause was never exercised.
+        spec: the version of the specification whose clauses count, as ``"1.4"``: those of later ones turn nothing red.
         mapping: our field to the parameter by which a factory takes it, as ``{"window": "max_size"}``.
         settings: fields that are fixed in every trace (``window=8``), and options of the target (``kind="ring"``).
     """
-    suite = Suite(target, profile, budget, seed, allow_incomplete, dict(mapping or {}), settings)
+    suite = Suite(target, profile, budget, seed, allow_incomplete, spec, dict(mapping or {}), settings)
 
     def test(kvlaw_run: "Suite", kvlaw_item: str, request: pytest.FixtureRequest) -> None:
         from kvlaw.conformance.pytest_shared import place
@@ -72,6 +74,7 @@ class Suite:
     budget: str
     seed: int
     allow_incomplete: bool
+    spec: str
     mapping: dict[str, str]
     settings: dict[str, Any]
     _variants: dict[tuple[object, ...], "Suite"] = field(
@@ -81,7 +84,7 @@ class Suite:
 
     def chosen(self, config: pytest.Config) -> "Suite":
         """Give this suite under the options of the command line; the same one each time."""
-        names = ("target", "profile", "budget", "seed", "allow_incomplete")
+        names = ("target", "profile", "budget", "seed", "allow_incomplete", "spec")
         said = {name: config.getoption(f"kvlaw_{name}", None) for name in names}
         given = {name: value for name, value in said.items() if value is not None}
         pairs = tuple(tuple(config.getoption(name, None) or ()) for name in ("kvlaw_set", "kvlaw_map"))
@@ -98,7 +101,7 @@ class Suite:
         """List the ids of the items: the clauses of the profile, and the verdict; raise ``ValueError`` without such."""
         if self.budget not in BUDGETS:
             raise ValueError(f"unknown budget {self.budget!r}; known are {', '.join(BUDGETS)}")
-        return [*load_clauses().of_profile(self.profile), VERDICT]
+        return [*load_clauses().of_version(self.spec).of_profile(self.profile), VERDICT]
 
     def judge(self, item: str, at: "Path | None" = None) -> None:
         """Pass, fail or skip one item; ``at`` is where the result is shared with other processes."""
@@ -116,7 +119,7 @@ class Suite:
         if clause.outcome == "not exercised":
             pytest.skip(f"not exercised: its situation never arose within budget {result.budget}")
         if clause.outcome == "fail":
-            _fail(clause, result, opened)
+            _fail(clause, result, opened, self.spec)
 
     def _checked(self, at: "Path | None") -> "tuple[CheckResult, Opened]":
         if self._made is None:
@@ -147,7 +150,7 @@ class Suite:
 
         profile, budget = cast("Any", self.profile), cast("Any", self.budget)
         modelled = arithmetic_is_modelled(opened.subject)
-        plan = Plan(opened.name, opened.kinds, profile, budget, self.seed, opened.fixed, modelled)
+        plan = Plan(opened.name, opened.kinds, profile, budget, self.seed, opened.fixed, modelled, spec=self.spec)
         return check(plan, opened.subject)
 
     def _verdict(self, result: "CheckResult") -> None:
@@ -162,16 +165,16 @@ class Suite:
             pytest.fail(f"incomplete: never exercised within budget {result.budget}: {missing}", pytrace=False)
 
 
-def _fail(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> None:
+def _fail(clause: "ClauseResult", result: "CheckResult", opened: "Opened", spec: str) -> None:
     """Raise the failure class of a clause, with the failure block as its text."""
     from kvlaw.conformance.failures import failure_class
 
-    failure = failure_class(clause.clause.id)(_blocks(clause, result, opened))
+    failure = failure_class(clause.clause.id)(_blocks(clause, result, opened, spec))
     failure.kvlaw_block = str(failure)
     raise failure
 
 
-def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> str:
+def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened", spec: str) -> str:
     """Print the failure block of each kind of cache, and keep the failure for ``kvlaw replay``."""
     from io import StringIO
 
@@ -189,7 +192,7 @@ def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened") -> 
             save(failure)
         except OSError as error:
             console.print(f"{failure.id} is not kept for replay: {error}", markup=False)
-        steps = replay(opened.subject, cast("Any", result.profile), failure.trace)
+        steps = replay(opened.subject, cast("Any", result.profile), failure.trace, spec=spec)
         console.print(failure_block(failure_found(failure, steps)))
     return text.getvalue()
 
