@@ -4,6 +4,7 @@ Bad input is a usage error (exit code 2) or a target that could not be run (3), 
 and the way out.
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Generator
@@ -183,6 +184,8 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
     from kvlaw.conformance.processes import Pool
 
     jobs = asked.jobs()
+    if (path := asked.project.configuration.path) is not None:
+        console.print(f"by {os.path.relpath(path)}", style="dim", markup=False, soft_wrap=True)
     done: list[tuple[Job, tuple[CheckResult, Learnt | None]]] = []
     with recorded(record), Pool(processes) as pool:
         for job in jobs:
