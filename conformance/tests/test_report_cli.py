@@ -374,3 +374,91 @@ def test_a_record_that_someone_wrote_puts_no_code_into_a_script(field: str, targ
     names = {node.id for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Name)}
     assert "Cache" in names
     assert "__import__" not in names
+
+
+# What a first user stumbled over.
+
+TRIMMED = '''
+import numpy as np
+
+
+class Ring:
+    """A ring; what a trim does when the ring has wrapped is to be mended."""
+
+    def __init__(self, window):
+        self.window, self.offset, self.ids = window, 0, []
+        self.keys = self.values = None
+
+    def update_and_fetch(self, keys, values):
+        for column in range(keys.shape[2]):
+            self.ids = [*self.ids, (keys[:, :, column], values[:, :, column])][-self.window :]
+            self.offset += 1
+        return tuple(np.stack([pair[side] for pair in self.ids], 2) for side in (0, 1))
+
+    def is_trimmable(self):
+        return {able}
+
+    def trim(self, n):
+        if self.offset >= self.window:
+            {wrapped}
+        n = min(n, len(self.ids))
+        del self.ids[len(self.ids) - n :]
+        self.offset -= n
+        return n
+'''
+
+
+def test_a_script_takes_a_trim_that_drops_nothing_for_a_refusal():
+    stale = "self.offset -= n; return n"  # what was dropped is seen again
+    Path("trimmed.py").write_text(TRIMMED.format(able="True", wrapped=stale))
+    Path("honest.py").write_text(TRIMMED.format(able="self.offset < self.window", wrapped="return 0"))
+    file = kept("ring window=2 ; decode x3 ; trim 1 ; decode", "py:trimmed:Ring --set array=numpy")
+    script = kvlaw("replay", file, "--script").output
+    assert run_script(script).returncode == 1
+    honest = run_script(script, "honest:Ring")
+    assert (honest.returncode, "the law is kept" in honest.stdout) == (0, True), honest.stdout
+
+
+def test_a_cache_that_is_handed_arrays_it_does_not_use_is_helped():
+    found = kvlaw("check", "wrong:Cache", "--budget", "quick")
+    assert "--set array=numpy hands over NumPy's" in flat(found)
+    assert "--set array=numpy hands over NumPy's" not in flat(check_wrong())
+
+
+def test_the_verdict_of_several_records_is_an_exit_code_where_that_is_asked_for():
+    for name in ("wrong", "mended"):
+        kvlaw("check", f"{name}:Cache", "--set", "array=numpy", "--budget", "quick", "--events", f"{name}.ndjson")
+    both = ("report", "--combine", "wrong.ndjson", "mended.ndjson")
+    assert kvlaw(*both).exit_code == 0
+    assert kvlaw(*both, "--exit-code").exit_code == 1
+    assert kvlaw("report", "mended.ndjson", "--exit-code").exit_code == 4
+    kvlaw(
+        "check",
+        "mended:Cache",
+        "--set",
+        "array=numpy",
+        "--budget",
+        "quick",
+        "--shard",
+        "1/2",
+        "--events",
+        "half.ndjson",
+    )
+    half = kvlaw("report", "--combine", "half.ndjson", "--exit-code")
+    assert (half.exit_code, "shard 2/2 is missing" in flat(half)) == (4, True), half.output
+
+
+def test_what_cannot_be_asked_is_not_replayed_as_kept():
+    found = kvlaw("replay", kept("full ; decode ; trim 1", "py:wrong:Cache --set array=numpy"))
+    assert found.exit_code == 3
+    assert "1 could not be replayed" in flat(found)
+
+
+def test_what_a_failure_blocks_is_named_with_it():
+    Path("deaf.py").write_text(
+        WRONG.format(doc="", when="True").replace("self.offset += keys.shape[2]", "raise OSError")
+    )
+    found = kvlaw("check", "deaf:Cache", "--set", "array=numpy", "--budget", "quick")
+    (line,) = [line for line in found.output.splitlines() if line.startswith("blocked ")]
+    assert {"VIS-1", "VIS-4", "READ-2"} <= set(line.split())
+    assert line.endswith("by POS-2")

@@ -452,3 +452,20 @@ def test_whose_arithmetic_is_modelled() -> None:
     assert arithmetic_is_modelled(open_target("builtin:mlx_lm.KVCache")) == modelled
     assert not arithmetic_is_modelled(open_target("py:numpy_caches:Growing", NUMPY))
     assert not arithmetic_is_modelled(open_target("py:own_adapter:tape"))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def __init__(self, window): raise RuntimeError('no GPU')", "failed: RuntimeError: no GPU"),
+        ("def __init__(self, window, n_layers): pass", "wants 'n_layers'"),
+    ],
+)
+def test_a_ring_that_cannot_be_built_says_why_and_not_that_it_does_not_grow(
+    body: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "broken_ring.py").write_text(f"class Ring:\n    {body}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_ring", raising=False)
+    with pytest.raises(TargetError, match=said):
+        open_target("py:broken_ring:Ring")

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.cli_options import (
+    UNUSABLE,
+    Chosen,
+    UnusableTargetError,
+    chosen_by,
+    console,
+    errors,
+    with_target_options,
+)
 from kvlaw.conformance.cli_targets import FAILS, show_steps, walk_or_end
 from kvlaw.spec.trace import TraceError
 
@@ -75,7 +83,9 @@ def _replayed(name: str, other: "Opened | None", profile: "Profile | None", chos
         return _told(name, error)
     console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
     show_steps(item.trace, steps, "the target")
-    return FAILS if any(s.divergences for s in steps) else 0
+    if any(s.divergences for s in steps):
+        return FAILS
+    return UNUSABLE if steps[-1].record.outcome == "unsupported" else 0
 
 
 def _script(name: str, other: "Opened | None", profile: "Profile | None", chosen: Chosen) -> str:

@@ -93,11 +93,11 @@ def _complain(text: str) -> None:
 @click.option("--format", "form", metavar="FORM", help="terminal (the default), junit, json, markdown (md) or html.")
 @click.option("--output", "-o", type=_FILE, help="Write to a file instead of stdout.")
 @click.option("--combine", is_flag=True, help="Put several records together, shards and seeds of one target as one.")
+@click.option("--exit-code", "exit_code", is_flag=True, help="Exit with the code of the verdict, as kvlaw check does.")
 @click.option("--partial", is_flag=True, help="Take a record that was cut off for that of an interrupted run.")
 @click.option("--script", metavar="ID", help="Print one failure as a Python script that needs no kvlaw.")
-@click.option("--verbose", "-v", is_flag=True, help="List every clause (terminal).")
-@click.option("--exit-code", "judge", is_flag=True, help="Exit with the code of the verdict, as kvlaw check does.")
 @click.option("--allow-incomplete", is_flag=True, help="With --exit-code: 0 when MUST clauses were never exercised.")
+@click.option("--verbose", "-v", is_flag=True, help="List every clause (terminal).")
 def report(records: tuple[Path, ...], *, combine: bool, partial: bool, **how: Any) -> None:
     """Make a report of RECORDS, which kvlaw check --events wrote.
 
@@ -108,14 +108,13 @@ def report(records: tuple[Path, ...], *, combine: bool, partial: bool, **how: An
       kvlaw report --combine a.ndjson b.ndjson --format html -o matrix.html
       kvlaw report run.ndjson --script TRIM-4-8fa06d7f > repro.py
 
-    The exit code is 0 if the report was made, whatever it says; with --exit-code it is that of the verdict, 1 for
-    violations, 3 for a target that could not be run, 4 for an incomplete check.
+    The exit code is 0 if the report was made, whatever it says; with --exit-code that of the worst verdict.
     """  # noqa: D301  # click looks for the control character itself
+    exit_code, allow_incomplete = how.pop("exit_code"), how.pop("allow_incomplete")
     run = _read(records, combine=combine, partial=partial)
-    judge, allow_incomplete = how.pop("judge"), how.pop("allow_incomplete")
     _shown(run, **how)
-    if judge:
-        sys.exit(_judged(run, allow_incomplete=allow_incomplete))
+    if exit_code:
+        sys.exit(_worst(run, allow_incomplete=allow_incomplete))
 
 
 def _shown(run: "RunReport", *, form: str | None, output: Path | None, script: str | None, verbose: bool) -> None:
@@ -131,14 +130,13 @@ def _shown(run: "RunReport", *, form: str | None, output: Path | None, script: s
         _write(_form(form or "terminal")(run), output)
 
 
-def _judged(run: "RunReport", *, allow_incomplete: bool) -> int:
-    """Give the exit code of a run: violations before all else, as kvlaw check does."""
-    from kvlaw.conformance.reports.combine import EXIT_CODES
-
-    ends = [(EXIT_CODES[target.end.verdict], target) for target in run.targets]
-    codes = {0 if code == EXIT_CODES["incomplete"] and allow_incomplete and t.whole else code for code, t in ends}
-    order = (EXIT_CODES[word] for word in ("violations", "unusable", "incomplete"))
-    return next((code for code in order if code in codes), 0 if codes else EXIT_CODES["incomplete"])
+def _worst(run: "RunReport", *, allow_incomplete: bool) -> int:
+    """Give the exit code of a run: violations before what could not be run, before incomplete, before conformant."""
+    codes = {
+        0 if allow_incomplete and target.end.verdict == "incomplete" and target.whole else target.end.exit_code
+        for target in run.targets
+    }
+    return next((code for code in (1, UNUSABLE, 4, *sorted(codes, reverse=True)) if code in codes), UNUSABLE)
 
 
 def _form(name: str) -> "Form":

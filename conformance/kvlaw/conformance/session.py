@@ -228,7 +228,7 @@ class Session(Findings):
         met = self.steering.listed(failure)
         if met is None:
             self._keep(failure)
-            if about and about not in step.divergences[0].clauses:
+            if about not in ("", failure.clause):
                 self.hidden.setdefault(about, set()).add(failure.clause)
             return None
         if about:

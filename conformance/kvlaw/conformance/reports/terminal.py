@@ -133,6 +133,7 @@ def summary(report: TargetReport) -> RenderableType:
             f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
         ),
         Text(f"clauses     {told}"),
+        *[Text(f"blocked     {line}", "yellow") for line in blocked(report)],
         *[Text(f"behind      {line}", "yellow") for line in unreached(report)],
         Text(f"arithmetic  {ended.arithmetic} ({ended.reads} reads)"),
         Text(
@@ -146,6 +147,15 @@ def summary(report: TargetReport) -> RenderableType:
     return Group(*lines)
 
 
+def blocked(report: TargetReport) -> list[str]:
+    """Say which failure keeps which clauses from being judged, in a line each."""
+    why: dict[str, list[str]] = {}
+    for clause in report.clauses:
+        if clause.outcome == "blocked":
+            why.setdefault(clause.why.removeprefix("blocked "), []).append(clause.clause)
+    return [f"{' '.join(clauses)} {blocker}" for blocker, clauses in why.items()]
+
+
 def next_steps(report: TargetReport) -> list[str]:
     """Say what to do next."""
     ended = report.end
@@ -157,12 +167,21 @@ def next_steps(report: TargetReport) -> list[str]:
         return told
     if report.started.shard:
         return [f"share {report.started.shard}: the verdict is that of all shares: kvlaw report --combine"]
+    if ended.verdict == "violations" and _takes_no_mlx(report):
+        return ["its first append failed; it was handed MLX arrays, and --set array=numpy hands over NumPy's"]
     if ended.verdict == "violations":
         return ["kvlaw replay shows a failure again; kvlaw try 'TRACE' runs a trace of your own"]
     if ended.verdict == "incomplete":
         missing = " ".join(report.open_musts())
         return [f"never exercised: {missing}", "try --budget deep, or --allow-incomplete if that is known and accepted"]
     return []
+
+
+def _takes_no_mlx(report: TargetReport) -> bool:
+    """Tell whether a cache fails its first append, perhaps since it was handed arrays of a library it does not use."""
+    if not report.name.startswith("py:") or "array=" in report.name:
+        return False
+    return any(len(f.trace.calls) == 1 and f.observed.startswith("refused") for f in report.failures)
 
 
 __all__ = ["clause_table", "failure_block", "next_steps", "print_run", "print_target", "summary"]

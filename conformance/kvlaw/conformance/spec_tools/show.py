@@ -36,7 +36,10 @@ def show(
     cited = read_citations() if citations is None else citations
     parts: list[RenderableType] = [*_header(clause), _indented(Markdown(clause.prose.replace("\n", "  \n")))]
     for law in clause.laws:
-        parts += [Text(f"\nlaw, {SCOPES[law.scope]}", style="bold"), _indented(Syntax(_law(law), "python"))]
+        parts += [
+            Text(f"\nlaw, {SCOPES[law.scope]}", style="bold"),
+            _indented(Syntax(_law(law), "python", word_wrap=True)),
+        ]
     for example in clause.examples:
         parts += [Text("\nexample", style="bold"), _indented(Text(example.text))]
     for name, text in (("why", clause.rationale), ("seen in", clause.seen)):
