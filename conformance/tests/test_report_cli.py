@@ -196,6 +196,23 @@ def test_reports_are_made_of_records_only():
         assert said in flat(found), found.output
 
 
+def test_the_verdict_of_all_shards_is_an_exit_code_if_that_is_asked_for():
+    codes = {"wrong": 1, "mended": 4}
+    for name, code in codes.items():
+        files = [f"{name}{share}.ndjson" for share in (1, 2)]
+        for share, file in enumerate(files, 1):
+            checked = ("check", f"{name}:Cache", "--set", "array=numpy", "--budget", "quick", "--events", file)
+            found = kvlaw(*checked, "--shard", f"{share}/2")
+            assert found.exit_code == (1 if name == "wrong" and share == 1 else 0)
+        assert kvlaw("report", "--combine", *files).exit_code == 0
+        assert kvlaw("report", "--combine", *files, "--exit-code").exit_code == code
+        lenient = ("--exit-code", "--allow-incomplete")
+        assert kvlaw("report", "--combine", *files, *lenient).exit_code == (1 if name == "wrong" else 0)
+        assert kvlaw("report", "--combine", files[1], *lenient).exit_code == 4  # the other share is missing
+    both = kvlaw("report", "--combine", "wrong1.ndjson", "wrong2.ndjson", "mended1.ndjson", "--exit-code")
+    assert both.exit_code == 1
+
+
 def test_two_vendors_are_shown_side_by_side():
     for name in ("wrong", "mended"):
         kvlaw("check", f"{name}:Cache", "--set", "array=numpy", "--budget", "quick", "--events", f"{name}.ndjson")

@@ -96,17 +96,9 @@ def _complain(text: str) -> None:
 @click.option("--exit-code", "exit_code", is_flag=True, help="Exit with the code of the verdict, as kvlaw check does.")
 @click.option("--partial", is_flag=True, help="Take a record that was cut off for that of an interrupted run.")
 @click.option("--script", metavar="ID", help="Print one failure as a Python script that needs no kvlaw.")
+@click.option("--allow-incomplete", is_flag=True, help="With --exit-code: 0 when MUST clauses were never exercised.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause (terminal).")
-def report(
-    records: tuple[Path, ...],
-    form: str | None,
-    output: Path | None,
-    combine: bool,
-    exit_code: bool,
-    partial: bool,
-    script: str | None,
-    verbose: bool,
-) -> None:
+def report(records: tuple[Path, ...], *, combine: bool, partial: bool, **how: Any) -> None:
     """Make a report of RECORDS, which kvlaw check --events wrote.
 
     \b
@@ -118,7 +110,14 @@ def report(
 
     The exit code is 0 if the report was made, whatever it says; with --exit-code that of the worst verdict.
     """  # noqa: D301  # click looks for the control character itself
+    exit_code, allow_incomplete = how.pop("exit_code"), how.pop("allow_incomplete")
     run = _read(records, combine=combine, partial=partial)
+    _shown(run, **how)
+    if exit_code:
+        sys.exit(_worst(run, allow_incomplete=allow_incomplete))
+
+
+def _shown(run: "RunReport", *, form: str | None, output: Path | None, script: str | None, verbose: bool) -> None:
     if script is not None:
         if form is not None:
             raise click.UsageError("--script prints a script, not a report: leave --format out")
@@ -129,13 +128,14 @@ def report(
         print_run(console, run, verbose=verbose)
     else:
         _write(_form(form or "terminal")(run), output)
-    if exit_code:
-        sys.exit(_worst(run))
 
 
-def _worst(run: "RunReport") -> int:
+def _worst(run: "RunReport", *, allow_incomplete: bool) -> int:
     """Give the exit code of a run: violations before what could not be run, before incomplete, before conformant."""
-    codes = {target.end.exit_code for target in run.targets}
+    codes = {
+        0 if allow_incomplete and target.end.verdict == "incomplete" and target.whole else target.end.exit_code
+        for target in run.targets
+    }
     return next((code for code in (1, UNUSABLE, 4, *sorted(codes, reverse=True)) if code in codes), UNUSABLE)
 
 

@@ -105,7 +105,12 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
     show_default=True,
     help="Play the machines from so many seeds, counted from --seed.",
 )
-@click.option("--shard", callback=_shard, metavar="I/N", help="Play the I-th of N shares, for a CI matrix.")
+@click.option(
+    "--shard",
+    callback=_shard,
+    metavar="I/N",
+    help="Play the I-th of N shares, for a CI matrix; kvlaw report --combine --exit-code judges them all.",
+)
 @click.option(
     "--database",
     callback=_database,
