@@ -31,9 +31,10 @@ from kvlaw.conformance.events import (
 )
 from kvlaw.conformance.reports.forms import FORMS, form_named
 from kvlaw.conformance.reports.markdown import MOST_BYTES
+from kvlaw.conformance.reports.matrix import matrix_of
 from kvlaw.conformance.reports.outcomes import LOOKS, look_of
 from kvlaw.conformance.reports.picture import draw
-from kvlaw.conformance.reports.run import RunReport, gather
+from kvlaw.conformance.reports.run import RunReport, TargetReport, gather
 from kvlaw.conformance.reports.terminal import print_run
 from kvlaw.spec.text_form import parse
 
@@ -393,3 +394,16 @@ def test_html_is_of_itself_alone():
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+@pytest.mark.parametrize(
+    ("names", "common"),
+    [
+        (("release:mlx-lm==0.28.0:KVCache", "release:mlx-lm==0.30.2:KVCache"), "release:mlx-lm=="),
+        (("builtin:mlx_lm.KVCache", "builtin:mlx_lm.RotatingKVCache"), "builtin:mlx_lm."),
+        (("py:a:Ring", "cmd:./testee"), ""),
+    ],
+)
+def test_what_names_have_in_common_ends_where_a_part_of_them_ends(names: tuple[str, str], common: str):
+    targets = [TargetReport(TargetStarted(name, ("full",), "core", "ci", 0)) for name in names]
+    assert matrix_of(evolve(gather(EVENTS), targets=tuple(targets))).common == common

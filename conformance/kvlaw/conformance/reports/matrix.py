@@ -43,7 +43,7 @@ def _common(names: Sequence[str]) -> str:
 def matrix_of(run: RunReport) -> Matrix:
     """Lay out the clauses of all targets."""
     names = tuple(target.name for target in run.targets)
-    common = re.sub(r"[^:.=]*$", "", _common(names)) if len(names) > 1 else ""
+    common = re.sub(r"(?:(?<=\d)\.|[^:.=])*$", "", _common(names)) if len(names) > 1 else ""  # no version is cut
     titles = {clause.clause: clause.title for target in run.targets for clause in target.clauses}
     found = [{clause.clause: clause.outcome for clause in target.clauses} for target in run.targets]
     rows = [Row(clause, title, tuple(one.get(clause, "") for one in found)) for clause, title in titles.items()]
