@@ -56,6 +56,28 @@ def there(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and ".kvlaw" not in p.parts)
 
 
+def test_a_target_that_goes_to_another_folder_leaves_the_files_where_they_were_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "away").mkdir()
+    body = "import os, numpy as np\n\nos.chdir('away')\n\n\nclass Cache:\n    offset = 0\n"
+    body += "    def __init__(self, window):\n        pass\n\n"
+    body += "    def update_and_fetch(self, keys, values):\n        return keys, values\n"
+    for module in ("goes", "goes_again"):
+        (folder / f"{module}.py").write_text(body)
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.syspath_prepend(str(folder))
+    done = run("init", "py:goes:Cache", "--budget", "quick", "--set", "array=numpy")
+    assert done.exit_code == 0, done.output
+    assert "wrote .github/workflows/kvlaw.yml" in done.output
+    monkeypatch.chdir(folder)
+    options = ("--expectations", "other.toml", "--update-expectations", "--set", "array=numpy")
+    done = run("check", "py:goes_again:Cache", *options)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    assert (folder / "other.toml").exists()
+    assert list((folder / "away").iterdir()) == []
+
+
 def test_an_empty_folder_is_set_up_and_then_green(folder: Path):
     done = init("--name", "ring")
     assert done.exit_code == 0, done.output

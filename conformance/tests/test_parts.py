@@ -265,3 +265,14 @@ def test_a_target_that_is_gone_before_its_failures_are_shortened_keeps_them(monk
     result = check(plan(effort=EFFORTS["quick"]), opened(FAULT))
     assert result.verdict == "violations"
     assert not result.failed[0].failures[0].minimal
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_is_being_shortened_is_told(jobs: int):
+    told: list[str] = []
+    with Pool(jobs) as pool:
+        beside = Processes(pool, partial(opened, FAULT)) if jobs > 1 else None
+        result = check(
+            plan(effort=EFFORTS["quick"]), opened(FAULT), lambda p: told.append(f"{p.stage} of {p.kind}"), beside
+        )
+    assert {f"shortening {r.clause.id} of full" for r in result.failed} <= set(told)

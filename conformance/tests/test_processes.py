@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,22 @@ def _words(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def test_an_interrupt_of_the_terminal_does_not_reach_a_process_that_is_just_starting(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    start = BaseProcess.start
+
+    def interrupted(process: BaseProcess) -> None:
+        start(process)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+
+    monkeypatch.setattr(BaseProcess, "start", interrupted)
+    assert dict(spread(square, [2, 3], 2, nobody)) == {0: 4, 1: 9}
+    assert capfd.readouterr().err == ""
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_pool_keeps_its_processes_until_it_is_closed():

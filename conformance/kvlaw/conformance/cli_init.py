@@ -106,7 +106,7 @@ def _write(places: "Places", job: "Job", learnt: "Learnt") -> None:
     word = "incomplete" if missing else "conformant"
     console.print(f"{job.target}: {word}{but_for(report_of(result))}", style="bold", markup=False)
     for path in (places.configuration, places.expectations, places.workflow):
-        console.print(f"  wrote {path.relative_to(Path.cwd())}", markup=False)
+        console.print(f"  wrote {path.relative_to(places.configuration.parent)}", markup=False)
     for line in _next(first.entries):
         console.print(f"next  {line}", style="cyan", markup=False, soft_wrap=True)
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,7 +188,7 @@ def check(**arguments: Any) -> None:
 def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording", *, verbose: bool) -> None:
     from kvlaw.conformance.processes import Pool
 
-    jobs = asked.jobs()
+    jobs, here = asked.jobs(), Path.cwd()  # a target may go to another folder
     if (path := asked.project.configuration.path) is not None:
         console.print(f"by {os.path.relpath(path)}", style="dim", markup=False, soft_wrap=True)
     done: list[tuple[Job, tuple[CheckResult, Learnt | None]]] = []
@@ -201,7 +201,8 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
         code = next(code for code in (FAILS, INCOMPLETE, *sorted(codes)) if code in codes)
         record.end(code, interrupted=any(result.interrupted for _, (result, _) in done))
     if asked.update:
-        update(asked.project, [learnt for _, (_, learnt) in done if learnt is not None])
+        with chdir(here):
+            update(asked.project, [learnt for _, (_, learnt) in done if learnt is not None])
     if len(jobs) > 1:
         verdicts = Counter(result.verdict for _, (result, _) in done)
         left = {"not checked": len(jobs) - len(done)} if len(done) < len(jobs) else {}

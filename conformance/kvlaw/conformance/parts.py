@@ -235,11 +235,12 @@ class Player:
             reached(self.plan.database).save(failure)
         tell(failure)
 
-    def shorten(self, failure: Failure, _tell: Tell) -> Failure:
+    def shorten(self, failure: Failure, tell: Tell) -> Failure:
         """Give a failure with the shortest trace that is found; keep it for others.
 
         One that cannot be walked again (the target is gone, say) stays as it is.
         """
+        tell(Far(0, 0))
         try:
             shortest = self.session(failure.trace.config.kind).shortest(failure)
         except StoppedError:

@@ -11,7 +11,8 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, Self, TypeVar
@@ -165,7 +166,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        process.start()
+        with _undisturbed():
+            process.start()
         theirs.close()
         return cls(process, ours)
 
@@ -236,8 +238,20 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+@contextmanager
+def _undisturbed() -> Generator[None]:
+    """Start a process to which the interrupt of its terminal is nothing, also before it can say so itself."""
+    resource_tracker.ensure_running()  # which would let interrupts in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # what it starts itself hears interrupts
     threading.Thread(target=_end_with_parent, daemon=True, name="ends with its parent").start()
     while True:
         try:
