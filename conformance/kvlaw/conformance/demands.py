@@ -91,7 +91,8 @@ def needs(call: Call) -> Iterator[str]:
     if isinstance(call, Filter) and not call.rows:
         yield "empty_group"
     if isinstance(call, Append | MakeMask | Trim):
-        yield from (needed for option, needed in _OPTIONS.items() if getattr(call, option, None) not in (None, False))
+        given = {option: getattr(call, option, None) for option in _OPTIONS}  # a window of 0 is one that is given
+        yield from (_OPTIONS[option] for option, value in given.items() if value is not None and value is not False)
 
 
 __all__ = ["Demands", "needs"]

@@ -15,42 +15,14 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from kvlaw.spec.calls import Append, Call, FetchDense, Filter, Load, MakeCache, MakeMask, OpenList, Prepare, Trim
+from kvlaw.conformance.demands import needs
+from kvlaw.spec.calls import Append, Call, MakeCache, OpenList
 from kvlaw.spec.clauses import load_clauses
 from kvlaw.spec.config import POLICIES, Policy
 from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace, TraceError
 
 FILES = ("faults.jsonl", "mutants.jsonl")
-_MADE_BY = {
-    "known": "known",
-    "compiled": "compiled",
-    "clone": "clone",
-    "state": "state",
-    "reset": "reset",
-    "trim": "trim",
-    "dense": "dense",
-    "list": "lists",
-    "advance": "recurrent",
-    "cache": "rows",
-    "merge": "merge",
-    "extract": "extract",
-    "hand_back": "hand_back",
-    "filter": "filter",
-    "prepare": "padding",
-    "finalize": "padding",
-    "begin_prefill": "bracket",
-    "commit_prefill": "bracket",
-    "end_prefill": "bracket",
-    "begin_round": "rounds",
-    "commit_round": "rounds",
-    "roll_back": "rounds",
-    "save": "files",
-    "load": "files",
-    "damage": "files",
-    "publish": "reuse",
-    "reuse": "reuse",
-}
 
 
 @frozen
@@ -106,25 +78,8 @@ def _spoilt(call: Call) -> bool:
 
 
 def _needs_of(call: Call) -> set[str]:
-    found = {_MADE_BY[call.verb]} if call.verb in _MADE_BY else set[str]()
-    if isinstance(call, Trim) and call.bypass:
-        found.add("bypass")
-    if isinstance(call, MakeMask):
-        found.add("mask")
-    if isinstance(call, Append | MakeMask):
-        found |= {"window_argument"} if call.window is not None else set()
-        found |= {"as_array"} if call.array else set()
-    if isinstance(call, Append | FetchDense) and call.verb == "dense":
-        found.add("dense")
-    if isinstance(call, Prepare) and any(call.left or ()):
-        found.add("left_padding")
-    if isinstance(call, Filter) and not call.rows:
-        found.add("empty_group")
-    if isinstance(call, Load) and call.other:
-        found.add("fingerprint")
-    if isinstance(call, OpenList) and any(layer.sinks for layer in call.layers):
-        found.add("sinks")
-    return found
+    pinned = isinstance(call, OpenList) and any(layer.sinks for layer in call.layers)
+    return {*needs(call), *(("sinks",) if pinned else ())}
 
 
 def load_corpus(folder: Traversable | None = None) -> tuple[Entry, ...]:
