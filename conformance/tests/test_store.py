@@ -124,3 +124,19 @@ def test_a_bare_trace_is_a_stored_case_without_a_target(tmp_path: Path):
     path.write_text(FAILURE.trace.dumps())
     found = load(path)
     assert (found.id, found.target, found.words, found.trace) == ("mine", "", [], FAILURE.trace)
+
+
+def test_a_failure_is_found_by_its_clause_where_it_is_the_only_one(tmp_path: Path):
+    for name in ("TRIM-4-12ab", "TRIM-8-34cd", "TRIM-8-56ef", "TRIM-44-78aa"):
+        (tmp_path / f"{name}.json").write_text("{}")
+    assert find("TRIM-4", tmp_path).stem == "TRIM-4-12ab"
+    for name in ("TRIM-8", "TRIM", "RING-1"):
+        with pytest.raises(TraceError, match="TRIM-8-56ef"):
+            find(name, tmp_path)
+
+
+def test_git_ignores_our_folder_and_no_other(tmp_path: Path):
+    save(FAILURE, tmp_path / ".kvlaw" / "failures")
+    assert (tmp_path / ".kvlaw" / ".gitignore").read_text() == "*\n"
+    save(FAILURE, tmp_path / "other" / "failures")
+    assert not (tmp_path / "other" / ".gitignore").exists()

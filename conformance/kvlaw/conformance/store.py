@@ -44,6 +44,7 @@ class Stored:
 def save(failure: Failure, folder: Path = FOLDER) -> Path:
     """Write a failure; an older file of the same id is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
+    _keep_out_of_git(folder.parent)
     path = folder / f"{failure.id}.json"
     note = f"expected {failure.divergence.expected}; observed {failure.divergence.observed}"
     data = {
@@ -58,6 +59,13 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
     partial.write_text(json.dumps(data, indent=1) + "\n")
     partial.replace(path)
     return path
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    """Let git ignore our own folder: failures are found again, and are nobody's sources."""
+    ignored = folder / ".gitignore"
+    if folder.name == FOLDER.parent.name and not ignored.exists():
+        ignored.write_text("*\n")
 
 
 def load(path: Path) -> Stored:
@@ -87,10 +95,16 @@ def _read(text: str, name: str) -> Stored:
 
 
 def find(name: str, folder: Path = FOLDER) -> Path:
-    """Find a stored failure by file name or id, or raise ``TraceError`` that lists what is there."""
+    """Find a stored failure by file name or id, or by what only its id begins with.
+
+    Raises ``TraceError`` that lists what is there.
+    """
     for path in (Path(name), folder / f"{name}.json"):
         if _is(path, Path.is_file):
             return path
+    alike = [path for path in all_stored(folder) if name and path.stem.startswith(f"{name}-")]
+    if len(alike) == 1:
+        return alike[0]
     if _is(Path(name), Path.is_dir):
         raise TraceError(f"{name} is a folder: name a file with one trace, or the id of a stored failure")
     there = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "nothing"
