@@ -7,7 +7,7 @@ run in this process, with 80 columns, as ``conformance/tests/test_readme.py`` ru
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 
@@ -108,17 +108,18 @@ def _misread(words: list[str]) -> str | None:
 def run(words: list[str]) -> list[str]:
     """Run a command of ours in this process; give what it prints, line by line."""
     printed = StringIO()
-    kept = (console.file, console.width, errors.file, errors.width)
-    console.file, console.width, errors.file, errors.width = printed, _COLUMNS, printed, _COLUMNS
+    kept = [vars(one)["_width"] for one in (console, errors)]  # what it was asked for, not what it happens to be
+    console.width = errors.width = _COLUMNS
     try:
-        with redirect_stdout(printed):
+        with redirect_stdout(printed), redirect_stderr(printed):
             cli.cli.main(words, prog_name="kvlaw", standalone_mode=False)
     except (SystemExit, click.exceptions.Exit):
         pass
     except click.ClickException as error:
         printed.write(error.format_message())
     finally:
-        console.file, console.width, errors.file, errors.width = kept
+        for one, width in zip((console, errors), kept, strict=True):
+            vars(one)["_width"] = width
     return [line.rstrip() for line in printed.getvalue().splitlines()]
 
 
