@@ -71,12 +71,12 @@ def telling(machine: type[LockstepMachine]) -> type[LockstepMachine]:
 
 @pytest.fixture(scope="module")
 def played() -> Played:
-    """Play the ci budget on the reference, without any stored trace: all of it in layout, a quarter of it in core."""
+    """Play the ci budget on the reference, without any stored trace: all of it in layout, an eighth of it in core."""
     effort, found = EFFORTS["ci"], Played()
     for kind in KINDS:
         for profile in PROFILES:
             found[kind, profile] = one = session(kind, profile)
-            part = 1 if profile == "layout" else 4
+            part = 1 if profile == "layout" else 8
             for machine, examples, steps in machines(kind, effort):
                 play(bind(telling(machine), one, kind, {}), examples // part, steps, 0)
     return found
