@@ -193,8 +193,7 @@ class _Run:
 
     def _spread(self, items: "tuple[Part, ...] | list[Failure]", told: Callable[[int, Any], None]) -> Any:
         if self.processes is None:
-            work: Any = self.player.play if items and isinstance(items[0], Part) else self.player.shorten
-            return Pool(1).spread(work, items, told)
+            return Pool(1).spread(self.player.carry_out, items, told)
         listed: dict[Kind, tuple[Known, ...]] = {
             kind: tuple(self.player.session(kind).steering.known) for kind in self.plan.kinds
         }

@@ -215,8 +215,8 @@ def _check_settings(settings: dict[str, Any], where: str, *, texts: bool) -> Non
 
 
 def _check_values(found: Configuration, where: str) -> None:
-    if found.spec and found.spec not in known_versions():
-        versions = ", ".join(known_versions())
+    if found.spec and found.spec not in load_clauses().versions:
+        versions = ", ".join(load_clauses().versions)
         raise ConfigurationError(f"{where}.spec: there is no version {found.spec!r}; this kvlaw knows {versions}")
     if found.seed < 0:
         raise ConfigurationError(f"{where}.seed: a seed goes from 0 on, not {found.seed}")
@@ -231,14 +231,6 @@ def _check_values(found: Configuration, where: str) -> None:
             )
 
 
-def known_versions() -> tuple[str, ...]:
-    """List the versions of the specification that can be asked for: those in which a clause came or went."""
-    clauses = load_clauses()
-    every = (*clauses.values(), *clauses.retired.values())
-    found = {clause.since for clause in every} | {clause.retired for clause in every if clause.retired}
-    return tuple(sorted(found, key=lambda version: tuple(map(int, version.split(".")))))
-
-
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
 
 __all__ = [
@@ -251,7 +243,6 @@ __all__ = [
     "ConfigurationError",
     "TargetSettings",
     "find",
-    "known_versions",
     "list_of",
     "parsed",
     "read",

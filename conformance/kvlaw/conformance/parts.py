@@ -212,6 +212,10 @@ class Player:
     listed: Listed = field(factory=dict[Kind, tuple[Known, ...]])
     _sessions: dict[Kind, Session] = field(factory=dict[Kind, Session], init=False)
 
+    def carry_out(self, what: Part | Failure, tell: Tell) -> Ended | Failure:
+        """Play a part, or shorten a failure."""
+        return self.play(what, tell) if isinstance(what, Part) else self.shorten(what, tell)
+
     def play(self, part: Part, tell: Tell) -> Ended:
         """Play a part; an interrupt, or the end of memory, keeps what was found so far.
 
@@ -356,4 +360,4 @@ def carry_out(task: Task, tell: Tell) -> Ended | Failure:
         player = task.elsewhere.player
     except StoppedError as error:
         return Ended(Findings(), stopped=str(error)) if isinstance(task.what, Part) else task.what
-    return player.play(task.what, tell) if isinstance(task.what, Part) else player.shorten(task.what, tell)
+    return player.carry_out(task.what, tell)

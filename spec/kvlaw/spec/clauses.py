@@ -56,14 +56,16 @@ class Clauses(Mapping[str, Clause]):
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions that brought clauses, the oldest first."""
-        return tuple(sorted({clause.since for clause in (*self.by_id.values(), *self.retired.values())}, key=_number))
+        """The versions in which clauses came or went, the oldest first."""
+        every = (*self.by_id.values(), *self.retired.values())
+        found = {clause.since for clause in every} | {clause.retired for clause in every if clause.retired}
+        return tuple(sorted(found, key=_number))
 
     def of_version(self, version: str = "") -> "Clauses":
         """Keep the clauses that a version had, as far as they are in force; without one all of them.
 
         Raises:
-            SpecError: for a version that brought no clause.
+            SpecError: for a version in which no clause came or went.
         """
         if not version:
             return self
