@@ -8,7 +8,7 @@ from attrs import evolve
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.failures import ConformanceFailure, failure_class
 from kvlaw.conformance.lockstep import Lockstep
-from kvlaw.conformance.session import Session, StoppedError
+from kvlaw.conformance.session import Findings, Session, StoppedError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.layout import Cache, Planes, Read
 from kvlaw.spec.clauses import load_clauses
@@ -205,3 +205,13 @@ def test_codes_of_arbitrary_data_are_asked_for_only_where_their_arithmetic_is_kn
         run.play(trace("full bits=4 stamp=random ; decode"))
         run.play(trace("full stamp=random ; decode"))
     assert stamps == ["code", "random", "random", "random"]
+
+
+def test_what_two_parts_found_adds_up_in_every_count():
+    one, other = Findings(), Findings()
+    counts = ("calls", "traces", "reads_compared", "reads_different", "detours")
+    for number, name in enumerate(counts, 1):
+        setattr(one, name, number)
+        setattr(other, name, 10 * number)
+    one.add(other)
+    assert [getattr(one, name) for name in counts] == [11, 22, 33, 44, 55]
