@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from kvlaw.mlx_impl.group_geometry import GroupGeometry
 from kvlaw.mlx_impl.masks import Lease, Mask, Meaning
-from kvlaw.mlx_impl.plans import REMEMBERED, decode_plan
+from kvlaw.mlx_impl.plans import REMEMBERED, Last, decode_plan
 from kvlaw.spec.cite import clause
 
 
@@ -70,6 +70,7 @@ class GroupBlockShape:
 
 _AHEAD = 16
 _plain: dict[GroupGeometry, GroupDecodeShape | None] = {}
+_last = Last()
 _leases: WeakValueDictionary[GroupBlockShape, Lease] = WeakValueDictionary()
 
 
@@ -81,10 +82,12 @@ def group_decode_mask(geometry: GroupGeometry, window: int | None, as_array: boo
         PaddingError: if padding is announced, so that no decode can come next.
     """
     if window is not None or as_array:
-        shape = decode_shape(geometry, window, as_array)
-    else:
-        shape = _plain[geometry] if geometry in _plain else _shape_ahead(geometry)
-    return None if shape is None else _decode_lease(shape)
+        return _decode_mask(decode_shape(geometry, window, as_array))
+    asked, mask = _last.pair
+    if asked is not geometry:
+        mask = _decode_mask(_plain[geometry] if geometry in _plain else _shape_ahead(geometry))
+        _last.pair = geometry, mask
+    return mask
 
 
 @clause("MASK-12", "MASK-17")
@@ -148,6 +151,10 @@ def _shape_ahead(geometry: GroupGeometry) -> GroupDecodeShape | None:
         _plain[place] = decode_shape(place, None, as_array=False)
         place = decode_plan(place).then
     return _plain[geometry]
+
+
+def _decode_mask(shape: GroupDecodeShape | None) -> Mask:
+    return None if shape is None else _decode_lease(shape)
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,6 @@ Rows are counted from 0.  What is one per row is a tuple, what all rows share is
 what changes a group.
 """
 
-from functools import lru_cache
 from typing import Any, Self
 
 import mlx.core as mx
@@ -20,6 +19,7 @@ from kvlaw.mlx_impl.group_planes import Flags
 from kvlaw.mlx_impl.inputs import Layout
 from kvlaw.mlx_impl.masks import Mask
 from kvlaw.mlx_impl.planes import DENSE_STORE, Planes
+from kvlaw.mlx_impl.plans import Last
 from kvlaw.mlx_impl.precision import Precision
 from kvlaw.spec.cite import clause
 
@@ -321,7 +321,13 @@ class GroupStanding:
         return row_index(row, self.rows)
 
 
-@lru_cache(maxsize=8)
+_last = Last()
+
+
 def _snapshot(offsets: tuple[int, ...]) -> mx.array:
     """Return positions as an array, once for all layers that stand there."""
-    return mx.array(offsets, mx.int32)
+    asked, positions = _last.pair
+    if asked is not offsets:
+        positions = mx.array(offsets, mx.int32)
+        _last.pair = offsets, positions
+    return positions

@@ -3,6 +3,9 @@
 A model takes every layer through the same positions, so all but the first find the plan of an append made.  When the
 first one comes, a step of the model after the last, the code that plans has left every processor cache and costs as
 much as several layers; so it plans a few decodes at once.
+
+The layers of a forward come one after the other, each with the geometry *object* that the plan before gave to all of
+them.  What was asked ``Last`` is therefore known again by identity, which costs less than the hash of many rows.
 """
 
 from functools import lru_cache
@@ -18,6 +21,20 @@ _AHEAD = 16
 _decodes: dict[Geometry | GroupGeometry, Any] = {}
 
 
+class Last:
+    """What was asked last, and the answer: replaced as one pair, so that no thread meets half of one."""
+
+    __slots__ = ("pair",)
+
+    pair: tuple[object, Any]
+
+    def __init__(self) -> None:
+        self.pair = None, None
+
+
+_last = Last()
+
+
 @overload
 def decode_plan(geometry: Geometry) -> Plan: ...
 @overload
@@ -30,7 +47,11 @@ def decode_plan(geometry: Geometry | GroupGeometry) -> Plan | GroupPlan:
     Raises:
         PaddingError: if padding of rows is in the way.
     """
-    return _decodes.get(geometry) or _plan_ahead(geometry)
+    asked, plan = _last.pair
+    if asked is not geometry:
+        plan = _decodes.get(geometry) or _plan_ahead(geometry)
+        _last.pair = geometry, plan
+    return plan
 
 
 @lru_cache(maxsize=REMEMBERED)
