@@ -238,7 +238,7 @@ class GroupJudge:
         answer = Expected("answer", count, ("ROWS-19", "TRIM-3", *(() if count else ("TRIM-10",))))
         return evolve(shows, expected=(answer, *shows.expected), charged=("ROWS-19", "TRIM-5"), answer=count), after
 
-    @clause("ROWS-19", "TRIM-3", "TRIM-5")
+    @clause("ROWS-19", "TRIM-3", "TRIM-5", "TRIM-9")
     def _judged_trim(self, group: Group, call: Trim, seen: Seen) -> Judged:
         """Judge a trim by what it answered: every row has dropped exactly that many, or none has."""
         count, dropped = int(call.n), dropped_by(group.shortest, seen)
@@ -255,10 +255,11 @@ class GroupJudge:
         if due and dropped != count:
             return Expectation(charged=due, expected=(Expected("answer", count, due),), answer=count), group
         after = group.trimmed(dropped) if seen.outcome == "ok" else group
-        shows = self.states.after(after, Context(call, bracket=group.prefilling))
+        own = ("TRIM-9",) if count < 0 else ()
+        shows = self.states.after(after, Context(call, own, bracket=group.prefilling))
         outcomes = ("ok",) if dropped or due else ("ok", "refused")
         rows = tuple(evolve(row, outcomes=outcomes) for row in shows.rows)
-        return evolve(shows, outcomes=outcomes, charged=("ROWS-19", "TRIM-3"), rows=rows, answer=dropped), after
+        return evolve(shows, outcomes=outcomes, charged=("ROWS-19", *(own or ("TRIM-3",))), rows=rows, answer=dropped), after
 
     # Everything else.
 
