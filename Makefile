@@ -15,7 +15,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?= -n auto
+# What a file plays once for all of its tests is played in one process.
+PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 KVLAW_ARGS ?=
 
 BIN := $(VENV)/bin

@@ -259,7 +259,8 @@ class GroupJudge:
         shows = self.states.after(after, Context(call, own, bracket=group.prefilling))
         outcomes = ("ok",) if dropped or due else ("ok", "refused")
         rows = tuple(evolve(row, outcomes=outcomes) for row in shows.rows)
-        return evolve(shows, outcomes=outcomes, charged=("ROWS-19", *(own or ("TRIM-3",))), rows=rows, answer=dropped), after
+        charged = ("ROWS-19", *(own or ("TRIM-3",)))
+        return evolve(shows, outcomes=outcomes, charged=charged, rows=rows, answer=dropped), after
 
     # Everything else.
 
