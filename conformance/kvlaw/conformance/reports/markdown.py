@@ -12,7 +12,7 @@ from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound
 from kvlaw.conformance.reports.expected import but_for, unreached
-from kvlaw.conformance.reports.failure_text import headline, text_block, try_command
+from kvlaw.conformance.reports.failure_text import text_block, title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.matrix import Matrix, matrix_of
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
@@ -126,15 +126,10 @@ def _failures(report: TargetReport, left: int) -> str:
 
 
 def _failure(failure: FailureFound) -> str:
-    told = text_block(failure)
+    told = text_block(failure, titled=False)
     told = told if len(told) <= MOST_FAILURE else f"{told[:MOST_FAILURE]}\n..."
-    summary = f"<b>{escaped(failure.clause)}</b> {escaped(failure.title)} ({escaped(failure.level)})"
-    return (
-        f"\n<details><summary>{summary}</summary>\n\n"
-        f"{plain(headline(failure))}\n\n"
-        f"{fenced(told)}\n\n"
-        f"Again, anywhere: {code(try_command(failure))}\n\n</details>\n"
-    )
+    summary = f"<b>{escaped(failure.clause)}</b> {escaped(title(failure))} ({escaped(failure.level)})"
+    return f"\n<details><summary>{summary}</summary>\n\n{fenced(told)}\n\n</details>\n"
 
 
 def _footer(run: RunReport) -> str:

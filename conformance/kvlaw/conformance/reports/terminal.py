@@ -1,7 +1,7 @@
 """The terminal report of a check: one screen per failure, a table of clauses, the verdict and what to do next."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
@@ -12,10 +12,13 @@ from rich.text import Text
 
 from kvlaw.conformance.events import ClauseJudged, FailureFound
 from kvlaw.conformance.reports.expected import advice, but_for, expected_block, unreached
+from kvlaw.conformance.reports.failure_text import charged, legend_lines, swept
+from kvlaw.conformance.reports.failure_text import title as told_title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.steps import step_table
+from kvlaw.conformance.reports.wording import told
 
 _ALWAYS = ("pass", "fail", "not exercised", "not applicable")
 """The outcomes that have a column of the table whether they came out or not."""
@@ -35,58 +38,77 @@ def print_target(console: Console, report: TargetReport, *, verbose: bool = Fals
     """Print the whole report of a target."""
     report = fit(report)
     for failure in report.failures:
-        console.print(failure_block(failure))
+        console.print(failure_block(failure, verbose=verbose))
     if report.witnesses:
         console.print(expected_block(report))
     console.print(clause_table(report.clauses, verbose=verbose))
     console.print(summary(report))
 
 
-def failure_block(failure: FailureFound) -> RenderableType:
-    """Show one failure: clause, target, trace, steps, law, and how to replay it."""
+def failure_block(failure: FailureFound, *, verbose: bool = False) -> RenderableType:
+    """Show one failure: what happened, target, trace, steps, the rule in words, and how to replay it.
+
+    ``verbose`` shows the rule also as it is executed.
+    """
     failure = fit(failure)
-    others = ", ".join(failure.others[:6])
+    title = f"[bold red]{escape(failure.clause)}[/]  [dim]{escape(failure.level)}[/]"
     lines: list[RenderableType] = [
-        Text.assemble((f"target  {failure.target}", ""), (f"   {failure.size}", "dim")),
-        Text(f"trace   {failure.text}"),
+        Text(told_title(failure), "bold"),
+        *([Text(more)] if (more := charged(failure)) else []),
+        _labelled(_head(failure)),
         Text(""),
-        *([step_table(failure.steps, target="the target shows")] if failure.steps else _untold(failure)),
+        *([step_table(failure.steps, target="the target shows")] if failure.steps else [_untold(failure)]),
         *_unsteady(failure),
         Text(""),
-        *[Text(f"{'swept' if i == 0 else '':8}{told}") for i, told in enumerate(failure.seen)],
-        *_law(failure),
-        *([Text(f"also    {others}", style="dim")] if others else []),
-        Text(f"replay  {failure.replay}", style="cyan"),
-        Text(f"read    {failure.read}", style="cyan"),
+        _labelled(_foot(failure, verbose=verbose)),
     ]
-    named = [escape(word) for word in (failure.clause, failure.title, failure.level)]
-    title = f"[bold red]{named[0]}[/]  {named[1]}  [dim]{named[2]}[/]"
     return Panel(Group(*lines), title=title, title_align="left", border_style="red")
 
 
-def _untold(failure: FailureFound) -> list[RenderableType]:
+def _labelled(rows: Iterable[tuple[str, Text]]) -> RenderableType:
+    """Lay texts out behind their labels, so that what wraps stays behind them."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, min_width=6)
+    table.add_column(overflow="fold")
+    for label, text in rows:
+        table.add_row(Text(label), text)
+    return table
+
+
+def _head(failure: FailureFound) -> Iterator[tuple[str, Text]]:
+    yield "target", Text(failure.target)
+    yield "trace", Text.assemble(failure.text, (f"   ({failure.size})", "dim"))
+
+
+def _foot(failure: FailureFound, *, verbose: bool) -> Iterator[tuple[str, Text]]:
+    """Tell the rule and the words of a failure, and how to see it again."""
+    yield from [("rule", Text(failure.prose))] if failure.prose else []
+    laws = [line for law in failure.laws for line in (f"when {law.when}", f"then {law.then}")] if verbose else []
+    yield from (("" if number else "law", Text(line, "dim")) for number, line in enumerate(laws))
+    words = "; ".join(legend_lines(failure))
+    yield from [("words", Text(words, "dim"))] if words else []
+    yield from [("also", Text(f"asked for by {', '.join(failure.others[:6])}", "dim"))] if failure.others else []
+    yield from (("" if number else "alike", Text(swept(policy))) for number, policy in enumerate(failure.seen))
+    yield "replay", Text(failure.replay, "cyan")
+    yield "read", Text(failure.read, "cyan")
+
+
+def _untold(failure: FailureFound) -> RenderableType:
     """Show the two values alone, where the check ended before the steps were told."""
     values = (("expected", failure.expected), ("observed", failure.observed))
-    return [Text(f"{name}  {failure.field}: {value}") for name, value in values]
+    return _labelled((name, Text(told(failure.field, value))) for name, value in values)
 
 
 def _unsteady(failure: FailureFound) -> list[RenderableType]:
     """Say so where the failure is not seen when its trace is run again."""
     if failure.steady:
         return []
-    seen = f"{failure.field}: {failure.expected} was wanted, {failure.observed} was seen"
+    wanted, came = told(failure.field, failure.expected), told(failure.field, failure.observed)
     return [
         Text(""),
-        Text(f"unsteady  {seen}, but not when the trace was run again:", "yellow"),
+        Text(f"unsteady  wanted: {wanted}; seen: {came}; but not when the trace was run again:", "yellow"),
         Text("the target does not answer the same calls in the same way each time", "yellow"),
     ]
-
-
-def _law(failure: FailureFound) -> list[RenderableType]:
-    if not failure.laws:
-        return []
-    law = failure.laws[0]
-    return [Text(f"law     when {law.when}"), Text(f"        then {law.then}")]
 
 
 def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> RenderableType:
