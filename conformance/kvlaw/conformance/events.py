@@ -239,7 +239,7 @@ class TargetEnded:
 
     ``arithmetic`` is the word of the comparison with the NumPy model, of so many ``reads``; ``errors`` counts what went
     wrong in calls by message, ``rules`` what the machines did, ``detours`` how often a trace went on behind an expected
-    failure.
+    failure.  Not ``modelled`` where the model does not speak of the target, or of the platform.
     """
 
     event: ClassVar[str] = "target_ended"
@@ -256,6 +256,7 @@ class TargetEnded:
     interrupted: bool = False
     stopped: str = ""
     detours: int = 0
+    modelled: bool = True
 
 
 @frozen

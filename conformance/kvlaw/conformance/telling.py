@@ -119,6 +119,7 @@ def judged(result: CheckResult, exit_code: int | None = None) -> Iterator[Event]
         interrupted=result.interrupted,
         stopped=cut(result.stopped),
         detours=result.detours,
+        modelled=result.arithmetic.modelled,
     )
 
 

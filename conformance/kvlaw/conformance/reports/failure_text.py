@@ -84,9 +84,9 @@ def _lines(failure: FailureFound) -> Iterator[str]:
     yield f"read      {failure.read}   ({failure.where})"
 
 
-def legend_lines(failure: FailureFound) -> list[str]:
-    """Write out the shorthand of a failure, one a line."""
-    return [f"{short}: {meaning}" for short, meaning in legend(failure)]
+def legend_lines(failure: FailureFound, *, calls: bool = True) -> list[str]:
+    """Write out the shorthand of a failure, one a line; the names of ``calls`` where these are not explained."""
+    return [f"{short}: {meaning}" for short, meaning in legend(failure, calls=calls)]
 
 
 def swept(policy: str) -> str:

@@ -43,7 +43,7 @@ def _article(failure: FailureFound, anchors: Anchors) -> Iterator[str]:
         yield "the same calls in the same way each time.</p>\n"
     yield f"<h4>Step by step ({failure.size})</h4>\n"
     yield from _steps(failure)
-    if words := legend_lines(failure):
+    if words := legend_lines(failure, calls=False):
         yield f'<p class="soft">Words: {text("; ".join(words), 4000)}</p>\n'
     yield "<h4>See it again</h4>\n"
     yield f"<pre>{text(failure.replay)}\n{text(try_command(failure), 4000)}</pre>\n"

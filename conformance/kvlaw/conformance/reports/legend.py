@@ -45,7 +45,7 @@ _OPTIONS = {
 """What stands behind a call or an opening, and what it means."""
 
 _VERBS = {
-    "window": "appends a block of tokens, as a prompt or a part of one",
+    "window": "appends a block of tokens",
     "decode": "",
     "trim": "",
     "attend": "attends again over what that append handed out",
@@ -57,7 +57,7 @@ _VERBS = {
 _LETTERS: dict[str, Callable[[Config], str]] = {
     "W": lambda config: f"the window, here {config.window}" if config.window is not None else "the window",
     "s": lambda config: f"the number of sinks, here {config.sinks}",
-    "o": lambda _: "the offset (how many positions there are) before the call",
+    "o": lambda _: "the offset before the call: how many positions there are",
     "L": lambda _: "how many positions the append has",
     "w": lambda _: "the window argument of the append",
     "n": lambda _: "how many positions the trim is asked to drop",
@@ -66,7 +66,7 @@ _LETTERS: dict[str, Callable[[Config], str]] = {
 """Letters in the text of a clause."""
 
 _SIGNS = {
-    r"\bt\d+": ("t1", "the token that was appended first, and so on"),
+    r"\bt\d+": ("t1", "the first token that was appended"),
     r"\bquery \d": ("query 0", "the first token of this append"),
     r"\bstands at\b": ("stands at", "its offset: how many positions it has"),
     r"(?<![\w_])_(?![\w_])": ("_", "a place that holds no token"),
@@ -85,17 +85,17 @@ _TERMS = {
 """What stands in the text of a clause."""
 
 
-def legend(failure: FailureFound) -> list[tuple[str, str]]:
-    """List the shorthand in a failure with its meaning, in the order in which it is met."""
-    return list(dict.fromkeys((*_of_trace(failure), *_of_letters(failure), *_of_values(failure))))
+def legend(failure: FailureFound, *, calls: bool = True) -> list[tuple[str, str]]:
+    """List the shorthand in a failure with its meaning, in the order in which it is met; with ``calls`` verbs too."""
+    return list(dict.fromkeys((*_of_trace(failure, calls=calls), *_of_letters(failure), *_of_values(failure))))
 
 
-def _of_trace(failure: FailureFound) -> Iterator[tuple[str, str]]:
+def _of_trace(failure: FailureFound, *, calls: bool) -> Iterator[tuple[str, str]]:
     parts = [part.strip() for part in failure.text.split(";")]
     met: dict[str, tuple[str, str]] = {}
     for number, part in enumerate(parts):
         verb = part.partition(" ")[0]
-        if number and verb not in met and (meaning := _VERBS.get(verb, means(part))):
+        if calls and number and verb not in met and (meaning := _VERBS.get(verb, means(part))):
             met[verb] = (verb, meaning)
         for pattern, meaning in _OPTIONS.items():
             found = re.search(rf"(?<= ){pattern}(?= |$)", part)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -18,6 +17,7 @@ from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.steps import step_table
+from kvlaw.conformance.reports.unasked import arithmetic, families, not_offered
 from kvlaw.conformance.reports.wording import told
 
 _ALWAYS = ("pass", "fail", "not exercised", "not applicable")
@@ -65,10 +65,10 @@ def failure_block(failure: FailureFound, *, verbose: bool = False) -> Renderable
     return Panel(Group(*lines), title=title, title_align="left", border_style="red")
 
 
-def _labelled(rows: Iterable[tuple[str, Text]]) -> RenderableType:
+def _labelled(rows: Iterable[tuple[str, Text]], width: int = 7) -> RenderableType:
     """Lay texts out behind their labels, so that what wraps stays behind them."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, min_width=6)
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True, min_width=width)
     table.add_column(overflow="fold")
     for label, text in rows:
         table.add_row(Text(label), text)
@@ -125,8 +125,7 @@ def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> R
     outcomes = _columns(clauses)
     for head in ("family", *outcomes):
         table.add_column(head, justify="left" if head == "family" else "right")
-    for family, group in groupby(clauses, key=lambda r: r.family):
-        members = list(group)
+    for family, members in families(clauses):
         counts = Counter(r.outcome for r in members)
         cells = [Text(str(counts[o] or "-"), look_of(o).colour if counts[o] else "dim") for o in outcomes]
         table.add_row(Text(family), *cells, _named(members))
@@ -149,24 +148,23 @@ def summary(report: TargetReport) -> RenderableType:
     started, ended = report.started, report.end
     counts = Counter(r.outcome for r in report.clauses)
     told = ", ".join(f"{counts[o]} {o}" for o in LOOKS if counts[o])
-    lines = [
-        Text.assemble(
-            (ended.verdict.upper() + but_for(report), f"bold {VERDICTS[ended.verdict][0]}"),
-            f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
-        ),
-        Text(f"clauses     {told}"),
-        *[Text(f"blocked     {line}", "yellow") for line in blocked(report)],
-        *[Text(f"behind      {line}", "yellow") for line in unreached(report)],
-        Text(f"arithmetic  {ended.arithmetic} ({ended.reads} reads)"),
-        Text(
-            f"played      {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
-            f"budget {started.budget}, seed {started.seed}"
-        ),
-        *[Text(f"trouble     {count} x {message}", "yellow") for message, count in list(ended.errors.items())[:5]],
-        *[Text(f"note        {note}", "yellow") for note in report.notes],
-        *[Text(f"next        {line}", "cyan") for line in next_steps(report)],
+    verdict = Text.assemble(
+        (ended.verdict.upper() + but_for(report), f"bold {VERDICTS[ended.verdict][0]}"),
+        f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
+    )
+    played = f"{ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
+    rows = [
+        ("clauses", Text(told)),
+        *[("not offered", Text(f"{line}; -v lists them)")) for line in [not_offered(report)] if line],
+        *[("blocked", Text(line, "yellow")) for line in blocked(report)],
+        *[("behind", Text(line, "yellow")) for line in unreached(report)],
+        *[("arithmetic", Text(line)) for line in [arithmetic(report)] if line],
+        ("played", Text(f"{played}budget {started.budget}, seed {started.seed}")),
+        *[("trouble", Text(f"{count} x {message}", "yellow")) for message, count in list(ended.errors.items())[:5]],
+        *[("note", Text(note, "yellow")) for note in report.notes],
+        *[("next", Text(line, "cyan")) for line in next_steps(report)],
     ]
-    return Group(*lines)
+    return Group(verdict, _labelled(rows, width=11))
 
 
 def blocked(report: TargetReport) -> list[str]:
