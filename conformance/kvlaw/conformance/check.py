@@ -57,6 +57,9 @@ class Progress:
     kind: str = ""
     calls: int = 0
     failures: int = 0
+    done: int = 0
+    parts: int = 0
+    """How many parts of the check have ended, and of how many."""
 
 
 Report = Callable[[Progress], None]
@@ -216,7 +219,8 @@ class _Run:
         if self.report is not None:
             going = self.going.values()
             clauses = self.failing.union(*(one.failures for one in going))
-            self.report(Progress(stage, kind, self.calls + sum(one.calls for one in going), len(clauses)))
+            calls = self.calls + sum(one.calls for one in going)
+            self.report(Progress(stage, kind, calls, len(clauses), len(self.ended), len(self.parts)))
 
 
 def _place(failure: Failure) -> tuple[str, str]:

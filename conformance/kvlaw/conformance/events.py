@@ -61,7 +61,7 @@ class TargetStarted:
 
 @frozen
 class Progressed:
-    """How far a target's check is."""
+    """How far a target's check is: what is played, and how many of its parts are ``done``, of how many ``parts``."""
 
     event: ClassVar[str] = "progressed"
     target: str
@@ -69,6 +69,8 @@ class Progressed:
     stage: str = ""
     calls: int = 0
     failures: int = 0
+    done: int = 0
+    parts: int = 0
 
 
 @frozen

@@ -55,7 +55,8 @@ def _shard(shard: tuple[int, int]) -> str:
 
 def progressed(target: str, progress: Progress) -> Progressed:
     """Tell how far a check is."""
-    return Progressed(target, progress.kind, progress.stage, progress.calls, progress.failures)
+    done, parts = progress.done, progress.parts
+    return Progressed(target, progress.kind, progress.stage, progress.calls, progress.failures, done, parts)
 
 
 def failure_found(failure: Failure, steps: tuple[Step, ...] = ()) -> FailureFound:

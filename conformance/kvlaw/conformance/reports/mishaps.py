@@ -10,9 +10,10 @@ from attrs import frozen
 
 from kvlaw.conformance.events import FailureFound
 from kvlaw.conformance.reports.words import clean
+from kvlaw.conformance.timelimit import NO_ANSWER
 
 _ENDS = {
-    "hung": r"no answer within ",
+    "hung": NO_ANSWER,
     "crashed": r"the testee (?:was ended|exited|is lost)|its process |the target called sys\.exit",
     "broke off": r"the testee closed",
 }

@@ -14,6 +14,7 @@ from kvlaw.conformance.reports.expected import advice, but_for, expected_block, 
 from kvlaw.conformance.reports.failure_text import charged, legend_lines, swept
 from kvlaw.conformance.reports.failure_text import title as told_title
 from kvlaw.conformance.reports.fit import fit
+from kvlaw.conformance.reports.mishaps import mishap
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.steps import step_table
@@ -51,7 +52,10 @@ def failure_block(failure: FailureFound, *, verbose: bool = False) -> Renderable
     ``verbose`` shows the rule also as it is executed.
     """
     failure = fit(failure)
-    title = f"[bold red]{escape(failure.clause)}[/]  [dim]{escape(failure.level)}[/]"
+    met = mishap(failure)
+    clause = f"[bold red]{escape(failure.clause)}[/]" if met is None else f"charged to {escape(failure.clause)}"
+    title = f"{clause}  [dim]{escape(failure.level)}[/]"
+    title = title if met is None else f"[bold red]the target {escape(met.word)}[/]  {title}"
     lines: list[RenderableType] = [
         Text(told_title(failure), "bold"),
         *([Text(more)] if (more := charged(failure)) else []),
