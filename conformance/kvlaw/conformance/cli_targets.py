@@ -246,7 +246,7 @@ def _check_one(
     from kvlaw.conformance.check import check as run
     from kvlaw.conformance.expectations.learn import learn
     from kvlaw.conformance.recording import unusable
-    from kvlaw.conformance.rerunning import Rerun
+    from kvlaw.conformance.rerunning import Rerun, built_by
     from kvlaw.conformance.store import FOLDER
     from kvlaw.conformance.telling import failure_found, judged, progressed, target_started
 
@@ -278,7 +278,7 @@ def _check_one(
             told, steps = (failure, ()) if hurried else rerun.again(failure)
         except KeyboardInterrupt:  # the result is there: it is shown, without the steps that are left
             hurried, result = True, evolve(result, interrupted=True)
-        record.tell(failure_found(told, steps))
+        record.tell(failure_found(told, steps, built_by(opened.subject, told.trace.config)))
     for event in judged(result, _code(result, allow_incomplete=job.allow_incomplete)):
         record.tell(event)
     _print(record.run.targets[-1], verbose=show.verbose)

@@ -131,6 +131,7 @@ class FailureFound:
     A failure is told as soon as it is found, and once more when the check ends, on the shortest trace (``minimal``) and
     with its ``steps``; the last one of a clause and a kind of cache counts.  ``steady`` is False where the same trace
     did not fail again.  ``seen`` lists the storage policies that fail by the same clause.
+    ``built`` is the vendor's call by which the first cache of the trace is made, where it is known.
     """
 
     event: ClassVar[str] = "failure_found"
@@ -155,6 +156,7 @@ class FailureFound:
     minimal: bool = False
     steady: bool = True
     seen: tuple[str, ...] = ()
+    built: str = ""
 
     @property
     def kind(self) -> str:

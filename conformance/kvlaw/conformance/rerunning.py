@@ -6,6 +6,7 @@ times.  What is told of a hang in the end is what it does within the limit that 
 """
 
 import time
+from collections.abc import Callable
 
 from attrs import define, evolve
 
@@ -16,6 +17,7 @@ from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.session import StoppedError
 from kvlaw.conformance.timelimit import NO_ANSWER
+from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 
 WAIT = 30.0
@@ -48,4 +50,12 @@ class Rerun:
         return failure, steps
 
 
-__all__ = ["WAIT", "Rerun"]
+def built_by(subject: Subject, config: Config) -> str:
+    """Tell by which call of the vendor's the first cache of a trace is built; nothing where only its adapter knows."""
+    told: Callable[[Config], str] | None = getattr(
+        getattr(getattr(subject, "adapter", None), "make", None), "told", None
+    )
+    return told(config) if told is not None else ""
+
+
+__all__ = ["WAIT", "Rerun", "built_by"]

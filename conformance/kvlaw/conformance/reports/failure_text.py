@@ -68,6 +68,7 @@ def _lines(failure: FailureFound) -> Iterator[str]:
     yield from [more] if more else []
     yield f"target    {clean(failure.target)}"
     yield f"trace     {clean(failure.text)}   ({failure.size})"
+    yield from [f"built     by {clean(failure.built)}"] if failure.built else []
     yield f"expected  {clean(wanted)}"
     yield f"observed  {clean(came)}"
     if not failure.steady:

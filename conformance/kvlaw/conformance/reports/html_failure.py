@@ -128,6 +128,7 @@ def _more(failure: FailureFound) -> Iterator[str]:
     facts = {
         "target": code(failure.target),
         "trace": code(failure.text, 4000),
+        "its cache is built by": code(failure.built) if failure.built else "",
         "other rules that ask for the same": text(", ".join(failure.others)),
         "fails alike with": "<br>".join(text(swept(policy)) for policy in failure.seen[:30]),
         "read the rule": f"{code(failure.read)} ({text(failure.where)})",

@@ -82,6 +82,7 @@ def _labelled(rows: Iterable[tuple[str, Text]], width: int = 7) -> RenderableTyp
 def _head(failure: FailureFound) -> Iterator[tuple[str, Text]]:
     yield "target", Text(failure.target)
     yield "trace", Text.assemble(failure.text, (f"   ({failure.size})", "dim"))
+    yield from [("built", Text(f"by {failure.built}"))] if failure.built else []
 
 
 def _foot(failure: FailureFound, *, verbose: bool) -> Iterator[tuple[str, Text]]:
