@@ -14,7 +14,7 @@ from kvlaw.conformance.cli_options import errors
 from kvlaw.conformance.events import Event, Progressed
 from kvlaw.conformance.reports.progress import line
 
-OFTEN, RARELY = 2.0, 10.0
+OFTEN, RARELY = 5.0, 10.0
 Show = Callable[[Event], None]
 
 
