@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Generator
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -242,6 +242,7 @@ def _check_one(
     job: "Job", asked: Asked, pool: "Pool", how: dict[str, Any], record: "Recording", show: Shown
 ) -> "tuple[CheckResult, Learnt | None]":
     """Check one target, tell what happens, and show what came of it; or check until all that is found is listed."""
+    from kvlaw.conformance.blackbox import watched
     from kvlaw.conformance.check import Processes
     from kvlaw.conformance.check import check as run
     from kvlaw.conformance.expectations.learn import learn
@@ -262,7 +263,8 @@ def _check_one(
     def report(progress: "Progress") -> None:
         record.tell(progressed(opened.name, progress))
 
-    with _progress(record, quiet=show.quiet):
+    own = hasattr(opened.subject, "adapter")  # it runs in this process, and may end it
+    with _progress(record, quiet=show.quiet), watched(opened.name) if own else nullcontext():
         learnt = learn(plan, opened.subject, job.called, report, _say) if asked.update else None
         processes = Processes(pool, partial(_subject, job)) if pool.jobs > 1 else None
         result = (
@@ -432,12 +434,14 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
 
 def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
     """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
+    from kvlaw.conformance.blackbox import tell_lines
     from kvlaw.conformance.check import replay as walk
     from kvlaw.conformance.session import StoppedError, TargetGoneError
     from kvlaw.reference.oracle import UnknownObjectError
 
     if problem := trace_too_large(trace):
         raise click.UsageError(problem)
+    tell_lines()
     try:
         with errors.status("walking") as status:
             calls = len(trace.calls)

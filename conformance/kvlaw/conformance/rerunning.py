@@ -12,6 +12,7 @@ from attrs import define, evolve
 
 from kvlaw.conformance.check import Plan
 from kvlaw.conformance.check import replay as walk
+from kvlaw.conformance.crashes import is_crash, steps_of
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.lockstep import Step
@@ -34,6 +35,8 @@ class Rerun:
 
     def again(self, failure: Failure) -> tuple[Failure, tuple[Step, ...]]:
         """Walk a failure; give it as it shows itself now, and its steps, or none for want of memory."""
+        if is_crash(failure):
+            return failure, steps_of(failure, self.plan, self.subject.capabilities)
         hangs = NO_ANSWER in failure.divergence.observed
         patience: Patience | None = getattr(self.subject, "patience", None)
         if hangs and patience is not None and self.waited < WAIT:
