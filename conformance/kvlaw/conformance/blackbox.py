@@ -81,6 +81,11 @@ def begin(path: Path, *, stack: bool = False) -> None:
             faulthandler.enable(_stacks[0])
 
 
+def forget() -> None:
+    """Note nothing any more."""
+    _boxes.clear()
+
+
 def opening(config: Config) -> None:
     """Note that a trace opens."""
     if _boxes:
@@ -155,7 +160,7 @@ def watched(target: str) -> Generator[None]:
     try:
         yield
     finally:
-        _boxes.clear()
+        forget()
         Path(name).unlink(missing_ok=True)
         if shell is not None and shell.stdin is not None:
             with suppress(OSError):
@@ -178,4 +183,4 @@ def _shell(*words: str) -> "subprocess.Popen[bytes] | None":
         return None
 
 
-__all__ = ["SIZE", "BlackBox", "begin", "calling", "lines", "opening", "read", "tell_lines", "watched"]
+__all__ = ["SIZE", "BlackBox", "begin", "calling", "forget", "lines", "opening", "read", "tell_lines", "watched"]

@@ -66,8 +66,8 @@ def law_says(expectation: Expectation, query: int | None = None, call: Call | No
     if expectation.sights:
         index = len(expectation.sights) - 1 if query is None else query
         sight = expectation.sights[index]
-        exact = bool(expectation.order) and sight.required == sight.allowed
-        ids = format_tokens(expectation.order[index]) if exact else sight_words(sight)
+        order = expectation.order[index] if expectation.order and sight.required == sight.allowed else None
+        ids = sight_words(sight) if order is None else format_tokens(order)
         words.append(f"{_which(index, len(expectation.sights))}sees {ids}")
     for number, inner in enumerate(expectation.layers):
         words.append(f"layer {number}: {law_says(inner)}")

@@ -62,7 +62,7 @@ def not_offered(report: TargetReport) -> str:
     named = [name for name, _ in names.most_common(MOST_NAMED)]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     others = len(unasked) - len(lacking)
-    beside = f", {others} more are for other kinds of cache" if others else ""
+    beside = f", and {others} for other kinds of cache" if others else ""
     return f"{', '.join(named)}{more} ({_count(len(lacking))} not asked{beside}" if lacking else ""
 
 
