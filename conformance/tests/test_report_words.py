@@ -87,7 +87,7 @@ def test_what_must_and_what_may_be_seen_is_one_form(
         ),
         (StepShown("trim -1", "drops 0", "drops -1", "answer", "0", "-1"), "drops 0", "drops -1", ""),
         (StepShown("reuse t1 as c1", "finds 1", "finds 2", "answer", "1", "2"), "finds 1", "finds 2", ""),
-        (StepShown("decode", "sees t1", "sees t1", "row 1 offset", "3", "4"), "row 1 offset 3", "row 1 offset 4", "sees t1"),
+        (StepShown("look", "ok", "reads t1", "row 1 offset", "3", "4"), "row 1 offset 3", "row 1 offset 4", "reads t1"),
         (
             StepShown("window 2", "sees t2", "fetches t1..t2", "mask_width", "a mask [2]", "one of [3]"),
             "a mask [2]",
