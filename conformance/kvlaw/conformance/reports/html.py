@@ -17,7 +17,7 @@ from kvlaw.conformance.reports.expected import but_for, unreached
 from kvlaw.conformance.reports.failure_text import title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.html_failure import failure_article
-from kvlaw.conformance.reports.html_text import Anchors, code, element, text
+from kvlaw.conformance.reports.html_text import Anchors, code, element, inline, text
 from kvlaw.conformance.reports.matrix import Matrix, matrix_of
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
@@ -140,7 +140,7 @@ def _broken(report: TargetReport, anchors: Anchors) -> Iterator[str]:
     for failure in report.failures:
         also = f' <span class="soft">({text(failure.kind)})</span>' if len(report.started.kinds) > 1 else ""
         link = f'<a href="#{anchors.failure(failure)}">{text(failure.clause)}</a>'
-        yield f"<li>{link} {text(title(failure))}{also}</li>\n"
+        yield f"<li>{link} {inline(title(failure))}{also}</li>\n"
     yield f'</ul>\n<p><a href="#clauses-{anchors.target(report.name)}">Every rule, and what came out</a></p>\n'
 
 

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound, StepShown
 from kvlaw.conformance.reports.failure_text import charged, legend_lines, swept, title, try_command
-from kvlaw.conformance.reports.html_text import Anchors, code, prose, text
+from kvlaw.conformance.reports.html_text import Anchors, code, inline, prose, text
 from kvlaw.conformance.reports.legend import means
 from kvlaw.conformance.reports.picture import Drawn, draw
 from kvlaw.conformance.reports.wording import about, aside, demanded, shown
@@ -30,7 +30,7 @@ def failure_article(failure: FailureFound, anchors: Anchors) -> str:
 def _article(failure: FailureFound, anchors: Anchors) -> Iterator[str]:
     yield f'<article class="failure" id="{anchors.failure(failure)}">\n'
     level = f'<span class="level">{text(failure.level)}</span>'
-    yield f'<h3><span class="id">{text(failure.clause)}</span> {text(title(failure))} {level}</h3>\n'
+    yield f'<h3><span class="id">{text(failure.clause)}</span> {inline(title(failure))} {level}</h3>\n'
     if more := charged(failure):
         yield f"<p>{text(more[:1].upper() + more[1:])}</p>\n"
     if failure.prose:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from kvlaw.conformance.events import FailureFound
-from kvlaw.conformance.reports.wording import demanded, shown
+from kvlaw.conformance.reports.wording import aside, demanded, shown
 from kvlaw.spec.calls import Call
 from kvlaw.spec.config import Config
 from kvlaw.spec.structure import TraceError
@@ -46,7 +46,7 @@ _OPTIONS = {
     r"x\d+": "that many times",
     **{f"how={how}": f"how the file is spoilt: {what}" for how, what in _DAMAGED.items()},
     r"space=\w+": "the model to which the prefix belongs",
-    r"rows=\d+": "a group of so many rows",
+    r"rows=\d+": "a group with so many rows",
     r"batch=\d+": "so many sequences side by side",
     r"heads=\d+": "so many heads of keys and values",
     r"groups=\d+": "so many query heads for each head of keys and values",
@@ -90,8 +90,8 @@ _LETTERS: dict[str, Callable[[Config], str]] = {
 _SIGNS = {
     r"\bt\d+": ("t1", "the first token that was appended"),
     r"\bquery \d": ("query 0", "the first token of this append"),
-    r"\bstands at\b": ("stands at", "its offset: how many positions it has"),
-    r"(?<![\w_])_(?![\w_])": ("_", "a place that holds no token"),
+    r"\bstands at\b": ("stands at", "how many positions the row has, which is its offset"),
+    r"(?<![\w_])_(?![\w_])": ("_", "no token: nothing is there, or bytes that are no token's"),
     r"(?<![\w?])\?(?![\w?])": ("?", "bytes that are no token's"),
     r"\bperhaps\b": ("perhaps", "allowed, not required"),
     r"\bprobe\b": (
@@ -118,7 +118,7 @@ def _of_trace(failure: FailureFound, *, calls: bool) -> Iterator[tuple[str, str]
     for number, part in enumerate(parts):
         verb = part.partition(" ")[0]
         if calls and number and verb not in met and (meaning := _VERBS.get(verb, means(part))):
-            met[verb] = (verb, meaning)
+            met[verb] = (verb, meaning[:1].lower() + meaning[1:])
         for pattern, meaning in _OPTIONS.items():
             found = re.search(rf"(?<= ){pattern}(?= |$)", part)
             if found is not None and pattern not in met:
@@ -135,7 +135,7 @@ def _of_letters(failure: FailureFound) -> Iterator[tuple[str, str]]:
 
 
 def _of_values(failure: FailureFound) -> Iterator[tuple[str, str]]:
-    values = " ".join(words for step in failure.steps for words in (demanded(step), shown(step)))
+    values = " ".join(words for step in failure.steps for words in (demanded(step), shown(step), aside(step)))
     for pattern, sign in _SIGNS.items():
         if re.search(pattern, values):
             yield sign

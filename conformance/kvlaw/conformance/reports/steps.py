@@ -68,7 +68,7 @@ def law_says(expectation: Expectation, query: int | None = None, call: Call | No
         sight = expectation.sights[index]
         order = expectation.order[index] if expectation.order and sight.required == sight.allowed else None
         ids = sight_words(sight) if order is None else format_tokens(order)
-        words.append(f"{_which(index, len(expectation.sights))}sees {ids}")
+        words.append(f"{_which(index, len(expectation.sights))}{'fetches' if expectation.is_dense else 'sees'} {ids}")
     for number, inner in enumerate(expectation.layers):
         words.append(f"layer {number}: {law_says(inner)}")
     for number, inner in enumerate(expectation.rows):
@@ -90,8 +90,8 @@ def _row_law(expectation: Expectation) -> str:
 
 
 def _row_shows(record: Record) -> str:
-    if record.read is not None and record.read.visible and record.read.visible[0]:
-        return _sees(record.read, None)
+    if record.read is not None and (told := _sees(record.read, None)):
+        return told
     if record.read is not None and record.read.answers is not None:
         return f"reads {named_ids(record.read.answers)}"
     return "" if record.after is None or record.after.offset is None else f"stands at {record.after.offset}"

@@ -128,8 +128,8 @@ def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> R
             table.add_row(Text(r.clause), Text(r.level), outcome, str(r.exercised or ""), told)
         return table
     outcomes = _columns(clauses)
-    for head in ("family", *outcomes):
-        table.add_column(head, justify="left" if head == "family" else "right")
+    for head in ("family", *outcomes):  # whose words are never cut, however narrow the terminal
+        table.add_column(head, justify="left" if head == "family" else "right", min_width=max(map(len, head.split())))
     for family, members in families(clauses):
         counts = Counter(r.outcome for r in members)
         cells = [Text(str(counts[o] or "-"), look_of(o).colour if counts[o] else "dim") for o in outcomes]
