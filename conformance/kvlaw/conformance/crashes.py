@@ -8,6 +8,7 @@ which any other error of that call would be.
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import define, evolve, field
@@ -110,9 +111,10 @@ class Crashes:
     _folder: "tempfile.TemporaryDirectory[str] | None" = field(default=None, init=False)
 
     def folder(self) -> str:
-        """Give the folder in which each process notes its calls."""
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="kvlaw-")
-        return self._folder.name
+        """Give the folder in which each process notes its calls; nothing where there is no room for one."""
+        with suppress(OSError):
+            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="kvlaw-")
+        return self._folder.name if self._folder is not None else ""
 
     @property
     def trouble(self) -> Counter[str]:
