@@ -10,9 +10,16 @@ from click.testing import CliRunner
 
 from kvlaw.conformance import blackbox
 from kvlaw.conformance.cli import cli
+from kvlaw.conformance.crashes import MOST, Crashes, steps_of
 from kvlaw.conformance.event_file import read_events
 from kvlaw.conformance.events import FailureFound
+from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.machines.contract import ContractMachine
+from kvlaw.conformance.parts import Elsewhere, Ended, Part, Plan, Task
+from kvlaw.conformance.processes import WorkerError
 from kvlaw.conformance.reports.run import gather
+from kvlaw.conformance.session import Findings
+from kvlaw.conformance.subjects.targets import open_target
 from kvlaw.spec.text_form import parse, write
 
 CALL = "from kvlaw.conformance.cli import main; main()"
@@ -126,3 +133,77 @@ def test_in_processes_a_crash_is_the_outcome_of_its_trace() -> None:
     assert "the target crashed in `trim -1`: its process ended by" in report
     judged = {c.clause: c.outcome for c in gather(read_events(Path("run.ndjson"))).targets[0].clauses}
     assert (judged["TRIM-9"], judged["TRIM-1"], judged["GROW-1"]) == ("fail", "pass", "pass")  # the rest was played
+
+
+PLAN = Plan("dying", ("ring",), budget="quick")
+ABLE = frozenset(("trim", "can_trim", "mask", "reset"))
+STORED = Part("ring", "stored traces")
+
+
+def died_in(text: str, crashes: Crashes, what: Part | Failure = STORED, going: Findings | None = None) -> Task:
+    """Let a process die in a trace, and give what is done in the place of its part."""
+    error = WorkerError("ring, stored traces", "its process ended by signal SIGKILL, without a result")
+    error.pid = 7
+    box = blackbox.BlackBox.made(Path(crashes.folder()) / "7")
+    box.begins(text)
+    return crashes.recovered(Task(Elsewhere(PLAN, lambda: open_target("builtin:oracle")), what), error, going)
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("ring window=4", None),
+        ("ring window=4 ; window 6 ; reset", None),
+        ("ring window=2 ; decode ; trim -1", "TRIM-9"),
+    ],
+)
+def test_a_crash_is_charged_as_any_error_of_its_last_call_is(text: str, clause: str | None) -> None:
+    crashes = Crashes(PLAN, ABLE)
+    died_in(text, crashes)
+    (failure,) = crashes.found
+    assert write(failure.trace) == text
+    assert failure.divergence.observed == "error its process ended by signal SIGKILL"
+    assert clause in (None, failure.clause)
+    steps = steps_of(failure, PLAN, ABLE)
+    assert [bool(step.divergences) for step in steps] == [False] * len(failure.trace.calls) + [True]
+    crashes.close()
+
+
+def test_a_part_that_crashed_is_played_again_without_what_begins_so_and_in_the_end_left() -> None:
+    crashes, known = Crashes(PLAN, ABLE), Findings()
+    known.exercised["VIS-1"] = 3
+    task = died_in("ring window=2 ; decode ; reset", crashes, going=known)
+    for number in range(2, MOST + 1):
+        assert isinstance(task.what, Part)
+        assert len(task.what.avoided) == number - 1
+        task = died_in(f"ring window={number + 1} ; decode ; reset", crashes, task.what, known)
+    assert task.instead is None
+    task = died_in("ring window=40 ; decode ; reset", crashes, task.what, known)
+    assert isinstance(task.instead, Ended)
+    assert task.instead.findings.exercised == {"VIS-1": 3}
+    assert crashes.trouble.total() == MOST + 1
+    crashes.close()
+
+
+def test_of_a_machine_that_crashed_what_it_had_found_is_kept() -> None:
+    crashes, known = Crashes(PLAN, ABLE), Findings()
+    task = died_in("ring window=2 ; decode ; reset", crashes, Part("ring", "any call", ContractMachine, 5, 5), known)
+    assert task.instead == Ended(known)
+    crashes.close()
+
+
+def test_a_failure_whose_shortening_crashes_stays_as_it_is() -> None:
+    crashes = Crashes(PLAN, ABLE)
+    died_in("ring window=2 ; decode ; reset", crashes)
+    (failure,) = crashes.found
+    task = died_in("ring window=1 ; reset", crashes, failure)
+    assert task.instead is failure
+    assert crashes.found == [failure]
+    crashes.close()
+
+
+def test_a_process_that_died_nobody_knows_where_ends_the_check() -> None:
+    crashes = Crashes(PLAN, ABLE)
+    with pytest.raises(WorkerError):
+        died_in("", crashes)
+    crashes.close()
