@@ -1,9 +1,10 @@
 """The terminal report of a check: one screen per failure, a table of clauses, the verdict and what to do next."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from attrs import field, frozen
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
@@ -59,24 +60,29 @@ def failure_block(failure: FailureFound, *, verbose: bool = False) -> Renderable
     lines: list[RenderableType] = [
         Text(told_title(failure), "bold"),
         *([Text(more)] if (more := charged(failure)) else []),
-        _labelled(_head(failure)),
+        _Labelled(_head(failure)),
         Text(""),
         *([step_table(failure.steps, target="the target shows")] if failure.steps else [_untold(failure)]),
         *_unsteady(failure),
         Text(""),
-        _labelled(_foot(failure, verbose=verbose)),
+        _Labelled(_foot(failure, verbose=verbose)),
     ]
     return Panel(Group(*lines), title=title, title_align="left", border_style="red")
 
 
-def _labelled(rows: Iterable[tuple[str, Text]], width: int = 7) -> RenderableType:
-    """Lay texts out behind their labels, so that what wraps stays behind them."""
-    table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_column(no_wrap=True, min_width=width)
-    table.add_column(overflow="fold")
-    for label, text in rows:
-        table.add_row(Text(label), text)
-    return table
+@frozen
+class _Labelled:
+    """Texts behind their labels; what wraps stays behind them."""
+
+    rows: tuple[tuple[str, Text], ...] = field(converter=tuple[tuple[str, Text], ...])
+    width: int = 7
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = self.width + 1
+        for label, text in self.rows:
+            for number, line in enumerate(text.wrap(console, max(8, options.max_width - indent))):
+                line.rstrip()
+                yield Text.assemble(("" if number else label).ljust(indent), line)
 
 
 def _head(failure: FailureFound) -> Iterator[tuple[str, Text]]:
@@ -101,7 +107,7 @@ def _foot(failure: FailureFound, *, verbose: bool) -> Iterator[tuple[str, Text]]
 def _untold(failure: FailureFound) -> RenderableType:
     """Show the two values alone, where the check ended before the steps were told."""
     values = (("expected", failure.expected), ("observed", failure.observed))
-    return _labelled((name, Text(told(failure.field, value))) for name, value in values)
+    return _Labelled(((name, Text(told(failure.field, value))) for name, value in values), width=8)
 
 
 def _unsteady(failure: FailureFound) -> list[RenderableType]:
@@ -169,7 +175,7 @@ def summary(report: TargetReport) -> RenderableType:
         *[("note", Text(note, "yellow")) for note in report.notes],
         *[("next", Text(line, "cyan")) for line in next_steps(report)],
     ]
-    return Group(verdict, _labelled(rows, width=11))
+    return Group(verdict, _Labelled(rows, width=11))
 
 
 def blocked(report: TargetReport) -> list[str]:
