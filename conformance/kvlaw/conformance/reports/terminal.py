@@ -184,7 +184,10 @@ def blocked(report: TargetReport) -> list[str]:
     for clause in report.clauses:
         if clause.outcome == "blocked":
             why.setdefault(clause.why.removeprefix("blocked "), []).append(clause.clause)
-    return [f"{' '.join(clauses)} {blocker}" for blocker, clauses in why.items()]
+    return [
+        f"{' '.join(clauses)} {blocker}, whose failure hides {'it' if len(clauses) == 1 else 'them'}"
+        for blocker, clauses in why.items()
+    ]
 
 
 def next_steps(report: TargetReport) -> list[str]:
