@@ -34,7 +34,7 @@ _DAMAGED = {
     "foreign": "it is another kind of file",
 }
 _OPTIONS = {
-    r"w=-?\d+": "its queries are to look no further back than that (the window argument of a mask)",
+    r"w=-?\d+": "the window argument of its mask: its queries see no more than so many newest positions",
     r"array": "the mask is asked for as an array",
     r"unread": "what the append hands out is never looked at",
     r"bypass": "a trim that takes back the newest block, also where other trims are no longer possible",
@@ -102,6 +102,7 @@ _SIGNS = {
 """What stands in values."""
 
 _TERMS = {
+    "bypass trim": ("bypass trim", "one that takes back the newest block, also where others are no longer possible"),
     "can_trim": ("can_trim(n)", "what the cache says of a trim beforehand; is_trimmable() in mlx-lm's interface"),
 }
 """What stands in the text of a clause."""
