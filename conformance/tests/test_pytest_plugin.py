@@ -131,8 +131,8 @@ def test_a_wrong_cache_fails_by_clause_with_its_block(vendor: Any):
     result.stdout.fnmatch_lines(
         [
             "*RING-1  *MUST*",
-            "*target  py:acme:Short*",
-            "*trace   ring window=4 *shortest trace*",
+            "*target  py:acme:Short*shortest trace*",
+            "*trace   ring window=4 *",
             "*sees t*",
             "*kvlaw replay RING-1-*",
         ]

@@ -86,9 +86,10 @@ class _Labelled:
 
 
 def _head(failure: FailureFound) -> Iterator[tuple[str, Text]]:
-    yield "target", Text(failure.target)
-    yield "trace", Text.assemble(failure.text, (f"   ({failure.size})", "dim"))
+    """Tell what failed on what; the trace stands last, and alone, so that it can be copied."""
+    yield "target", Text.assemble(failure.target, (f"   {failure.size}", "dim"))
     yield from [("built", Text(f"by {failure.built}"))] if failure.built else []
+    yield "trace", Text(failure.text)
 
 
 def _foot(failure: FailureFound, *, verbose: bool) -> Iterator[tuple[str, Text]]:
