@@ -122,7 +122,7 @@ def failures(record: str) -> dict[str, FailureFound]:
 
 def test_in_processes_a_crash_is_the_outcome_of_its_trace() -> None:
     found: Any = CliRunner().invoke(cli, [*cache("a signal"), "--jobs", "2", "--events", "run.ndjson"])
-    assert found.exit_code == 1
+    assert found.exit_code == 1, found.output
     failure = failures("run.ndjson")["TRIM-9"]
     assert failure.text.endswith("; trim -1")
     line = Path("dying.py").read_text().splitlines().index("            os.kill(os.getpid(), signal.SIGSEGV)") + 1

@@ -364,6 +364,7 @@ def test_a_script_that_cannot_be_run_says_so_and_never_that_the_fault_is_there(m
     gone = "raise ModuleNotFoundError('No module named here', name=__name__)"
     Path(f"{missing}.py").write_text(gone)
     done = run_script(script)
+    Path(f"{missing}.py").unlink()  # the folder stays on the path of this process, and of those that it starts
     assert done.returncode == 2
     assert MISSING[missing] in done.stderr
     assert "nothing is known about the fault" in done.stderr
