@@ -146,7 +146,7 @@ def test_the_form_and_the_width_of_a_mask():
     narrow = charge("ring window=2 ; window 3", mask="array", mask_shape=(3, 2), visible=None)
     assert (narrow.field, narrow.clause) == ("mask_width", "MASK-1")
     short = charge("ring window=2 ; window 3", mask="array", mask_shape=(2, 3), visible=None)
-    assert short.expected == "a mask [..., 3, 3]"
+    assert short.expected == "a mask of shape [..., 3, 3]"
 
 
 def test_probes_by_what_they_answer():

@@ -1,7 +1,6 @@
 """A check in parts: the same in one process and in two, in one piece and in shards, with what others have found."""
 
 import os
-import signal
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from kvlaw.conformance.processes import Pool
 from kvlaw.conformance.result import CheckResult
 from kvlaw.conformance.session import Session, TargetGoneError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
-from kvlaw.reference.layout import Cache
 from kvlaw.spec.config import KINDS
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.text_form import parse
@@ -95,23 +93,16 @@ def test_two_shards_find_what_the_whole_finds():
     assert sum(share.calls for share in shares) == whole.calls
 
 
-class Dies(ReferenceAdapter):
-    """A cache that ends its process when it is reset."""
-
-    def reset(self, cache: Cache) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def dying() -> Subject:
-    return AdapterSubject(Dies(), name="dying")
-
-
-def test_a_target_that_ends_its_process_stops_the_check_and_keeps_what_was_found():
+def test_a_target_that_ends_its_process_before_any_call_stops_the_check():  # after one: test_crashes
     with Pool(2) as pool:
-        result = check(plan("dying"), AdapterSubject(ReferenceAdapter()), processes=Processes(pool, dying))
-    assert "its process ended by signal SIGKILL" in result.stopped
+        result = check(plan("gone"), AdapterSubject(ReferenceAdapter()), processes=Processes(pool, gone_at_once))
+    assert "its process ended by exit code 9" in result.stopped
     assert "cmd:kvlaw testee serve" in result.stopped
     assert result.verdict == "incomplete"
+
+
+def gone_at_once() -> Subject:
+    os._exit(9)
 
 
 def test_an_interrupt_keeps_what_the_processes_told():

@@ -309,6 +309,7 @@ def test_a_script_fails_on_mlx_lm_and_passes_on_a_mended_class(
     script = compile(kvlaw("replay", kept(text, mlx_lm), "--script").output, "script", "exec")
     for arguments, code in (((), 1), (("mended_ring:Ring",), mended)):
         monkeypatch.setattr(sys, "argv", ["script", *arguments])
+        monkeypatch.setattr(sys, "excepthook", sys.excepthook)
         with pytest.raises(SystemExit) as left:
             exec(script, {"__name__": "__main__"})
         assert left.value.code == code
@@ -322,6 +323,7 @@ def test_a_script_of_rows_shows_each_row(
 ):
     script = kvlaw("replay", kept(ROWS, "builtin:mlx_lm.BatchRotatingKVCache"), "--script").output
     monkeypatch.setattr(sys, "argv", ["script"])
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     with pytest.raises(SystemExit) as left:
         exec(compile(script, "script", "exec"), {"__name__": "__main__"})
     assert left.value.code == 1
@@ -336,7 +338,7 @@ def test_a_script_of_rows_shows_each_row(
     [
         ("ring window=1 ; decode ; trim 1", "builtin:mlx_impl.ring", "its calls are not those of mlx-lm's caches"),
         ("full ; window 3 ; trim 1", "fault:", "lives in kvlaw's own reference"),
-        ("full bits=4 ; trim -1", "builtin:mlx_lm.QuantizedKVCache", "these hold columns of tokens"),
+        ("full bits=4 ; trim -1", "builtin:mlx_lm.QuantizedKVCache", "by the columns of"),
         ("full ; decode ; save as f1 ; damage f1 how=older ; load f1 as c1", "builtin:mlx_lm.KVCache", "'damage'"),
         ("ring window=4 ; window 2", "builtin:mlx_lm.RotatingKVCache", "does not fail any more"),
     ],
@@ -346,6 +348,51 @@ def test_where_there_can_be_no_script_it_is_said_why(text: str, target: str, why
     found = kvlaw("replay", kept(text, target), "--script")
     assert found.exit_code == 2
     assert why in flat(found)
+    assert "does not fail any more" in why or "Instead, send" in flat(found)
+
+
+MISSING = {
+    "ml_dtypes": "ml_dtypes is missing: pip install ml-dtypes",
+    "wrong": "run this where wrong can be imported",
+}
+OF_WRONG = "py:wrong:Cache --set array=numpy"
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_a_script_that_cannot_be_run_says_so_and_never_that_the_fault_is_there(missing: str):
+    script = kvlaw("replay", kept("full ; window 2 ; decode", OF_WRONG), "--script").output
+    gone = "raise ModuleNotFoundError('No module named here', name=__name__)"
+    Path(f"{missing}.py").write_text(gone)
+    done = run_script(script)
+    Path(f"{missing}.py").unlink()  # the folder stays on the path of this process, and of those that it starts
+    assert done.returncode == 2
+    assert MISSING[missing] in done.stderr
+    assert "nothing is known about the fault" in done.stderr
+    assert "2: the script could not be run" in script
+
+
+def test_a_script_whose_class_cannot_be_built_says_so():
+    script = kvlaw("replay", kept("full ; window 2 ; decode", OF_WRONG), "--script").output
+    done = run_script(script, "wrong:np")
+    assert done.returncode == 2
+    assert "the class cannot be built" in done.stderr
+
+
+MASKED = """
+    def make_mask(self, N, window_size=None, return_array=False):
+        return np.tri(N, {width}, self.offset, dtype=bool)
+"""
+
+
+def test_a_script_judges_the_shape_of_a_mask():
+    plain = WRONG.format(doc="", when="False")
+    Path("narrow_mask.py").write_text(plain + MASKED.format(width="N"))
+    Path("fitting_mask.py").write_text(plain + MASKED.format(width="self.offset + N"))
+    file = kept("full ; window 2 ; decode", "py:narrow_mask:Cache --set array=numpy")
+    script = kvlaw("replay", file, "--script").output
+    assert "a mask of shape [..., 1, 3]" in script
+    assert run_script(script).returncode == 1
+    assert run_script(script, "fitting_mask:Cache").returncode == 0
 
 
 CODE = "0) or __import__('os').abort() or ("

@@ -205,14 +205,20 @@ def test_every_form_says_all_that_is_needed(form: str):
         "ring window=4 ; window 5 ; decode",
         "sees t3..t6",
         "sees t2,t4..t6",
-        "call.is_decode and result.ok",
+        "A decode at offset o sees the newest",
         "VIS-5, RING-1",
         "PAD-1",
     ):
         assert needed in text, needed
-    if form != "terminal":  # there the table of steps and the law are all that fits
-        assert "A decode at offset o sees the newest" in text
+    assert ("call.is_decode and result.ok" in text) == (form == "html")  # folded away there; elsewhere words are told
+    if form != "terminal":  # there the id is enough: it is where the failure was found
         assert "kvlaw try" in text
+
+
+def test_a_verbose_report_shows_the_law_as_it_is_executed():
+    out = StringIO()
+    print_run(Console(file=out, width=100, color_system=None), RUN, verbose=True)
+    assert "when call.is_decode and result.ok" in out.getvalue()
 
 
 # The picture.

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from kvlaw.conformance.crashes import Crashes, is_crash
 from kvlaw.conformance.expectations.outcomes import accounted
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.expectations.witnesses import Witness, replayed
@@ -57,6 +58,9 @@ class Progress:
     kind: str = ""
     calls: int = 0
     failures: int = 0
+    done: int = 0
+    parts: int = 0
+    """How many parts of the check have ended, and of how many."""
 
 
 Report = Callable[[Progress], None]
@@ -101,6 +105,7 @@ def check(
         run.stopped = f"{error}; to find the call, check it in a process of its own: cmd:kvlaw testee serve TARGET"
     finally:
         close_here()
+        run.crashed.close()
     whole = run.whole()
     result = accounted(_result(plan, subject, whole), whole[0], run.witnesses)
     seconds = time.monotonic() - started
@@ -127,11 +132,13 @@ class _Run:
     stopped: str = field(default="", init=False)
     witnesses: tuple[Witness, ...] = field(default=(), init=False)
     player: Player = field(init=False)
+    crashed: Crashes = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """List the parts."""
         self.parts = tuple(with_shared(self.plan, part) for part in parts(self.plan))
         self.player = Player(self.plan, self.subject)
+        self.crashed = Crashes(self.plan, self.subject.capabilities, self.on_failure)
 
     @property
     def interrupted(self) -> bool:
@@ -159,8 +166,9 @@ class _Run:
                 break
 
     def shorten(self) -> None:
-        """Shorten the trace of each failure that was found, one of each clause and kind."""
-        found = [] if self.interrupted or self.stopped else list(self._found().values())
+        """Shorten the trace of each failure that was found, one of each clause and kind; a crash stays as it is."""
+        whole = not (self.interrupted or self.stopped)
+        found = [failure for failure in self._found().values() if whole and not is_crash(failure)]
 
         def told(index: int, _: Any) -> None:
             self._tell(f"shortening {found[index].clause}", found[index].trace.config.kind)
@@ -174,6 +182,7 @@ class _Run:
     def whole(self) -> tuple[Findings, list[Failure]]:
         """Add up what was found, with the failures as short as they are known."""
         whole = Findings()
+        whole.errors.update(self.crashed.trouble)
         for index in range(len(self.parts)):
             if (part := self._of(index)) is not None:
                 whole.add(part)
@@ -189,6 +198,8 @@ class _Run:
         for index, part in enumerate(self.parts):
             if (findings := self._of(index)) is not None:
                 kinds.setdefault(part.kind, Findings()).add(findings)
+        for failure in self.crashed.found:
+            kinds.setdefault(failure.trace.config.kind, Findings()).found(failure)
         return {_place(failure): failure for one in kinds.values() for failure in one.failures.values()}
 
     def _spread(self, items: "tuple[Part, ...] | list[Failure]", told: Callable[[int, Any], None]) -> Any:
@@ -197,8 +208,15 @@ class _Run:
         listed: dict[Kind, tuple[Known, ...]] = {
             kind: tuple(self.player.session(kind).steering.known) for kind in self.plan.kinds
         }
-        elsewhere = Elsewhere(self.plan, self.processes.open, listed)
-        return self.processes.pool.spread(carry_out, [Task(elsewhere, item) for item in items], told)
+        boxes = self.crashed.folder()
+        elsewhere = Elsewhere(self.plan, self.processes.open, listed, boxes)
+        tasks = [Task(elsewhere, item) for item in items]
+
+        def recover(index: int, error: WorkerError) -> Task:
+            tasks[index] = self.crashed.recovered(tasks[index], error, self.going.get(index))
+            return tasks[index]
+
+        return self.processes.pool.spread(carry_out, list(tasks), told, recover)
 
     def _told(self, index: int, what: "Far | Failure") -> None:
         """Hear how far a part is, or what it has found."""
@@ -216,7 +234,8 @@ class _Run:
         if self.report is not None:
             going = self.going.values()
             clauses = self.failing.union(*(one.failures for one in going))
-            self.report(Progress(stage, kind, self.calls + sum(one.calls for one in going), len(clauses)))
+            calls = self.calls + sum(one.calls for one in going)
+            self.report(Progress(stage, kind, calls, len(clauses), len(self.ended), len(self.parts)))
 
 
 def _place(failure: Failure) -> tuple[str, str]:

@@ -52,10 +52,15 @@ def _seen_torn(read: ReadRecord) -> str | None:
     return None
 
 
+def sight_words(sight: Sight) -> str:
+    """Say what a query must see, and what it may see besides."""
+    free = sorted(set(sight.allowed) - set(sight.required))
+    must = [format_tokens(sorted(sight.required))] if sight.required or not free else []
+    return ", ".join([*must, *([f"perhaps {format_tokens(free)}"] if free else [])])
+
+
 def _sight_difference(ids: tuple[int, ...], sight: Sight, nature: tuple[str, ...], query: int | None) -> Difference:
-    least = "" if sight.required == sight.allowed else " at least"
-    wanted = f"{format_tokens(sorted(sight.required))}{least}"
-    return Difference("sights", f"sees {wanted}", f"sees {format_tokens(ids)}", nature, query)
+    return Difference("sights", f"sees {sight_words(sight)}", f"sees {format_tokens(ids)}", nature, query)
 
 
 def _foretold(expected: Expected, shown: Shown, _model: Model | None) -> list[Difference] | None:
@@ -118,7 +123,7 @@ def _mask_width(expected: Expected, shown: Shown, _model: Model | None) -> list[
         return []
     rows, columns = (1, 1, *read.mask_shape)[-2:]
     fits = columns == read.width and rows in (1, expected.value) and read.visible is not None
-    wanted, got = f"a mask [..., {expected.value}, {read.width}]", f"one of shape {list(read.mask_shape)}"
+    wanted, got = f"a mask of shape [..., {expected.value}, {read.width}]", f"one of shape {list(read.mask_shape)}"
     return [] if fits else [Difference("mask_width", wanted, got)]
 
 
@@ -132,8 +137,7 @@ def _dense_sights(expected: Expected, shown: Shown, model: Model | None) -> list
         extra = tuple(t for t in ids if t not in sight.allowed)
         missing = set(sight.required) - set(ids)
         nature = (*(past_nature(set(extra), missing, model) if model else ()), "READ-14")
-        wanted = f"{format_tokens(sight.required)} at least, live ones only"
-        return [Difference("dense_sights", wanted, format_tokens(ids), (*nature, "READ-6"))]
+        return [Difference("dense_sights", sight_words(sight), format_tokens(ids), (*nature, "READ-6"))]
     torn = shown.dense.torn
     return [Difference("torn", "keys and values of one token", torn[0][2], ("READ-14", "READ-6"))] if torn else []
 

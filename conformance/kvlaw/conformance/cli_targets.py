@@ -8,13 +8,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Generator
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve
+from attrs import evolve, frozen
 
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
 from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
@@ -127,7 +127,8 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
 )
 @with_report_options
 @click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
-@click.option("--verbose", "-v", is_flag=True, help="List every clause.")
+@click.option("--verbose", "-v", is_flag=True, help="List every clause, and show broken laws as they are executed.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress on stderr.")
 @with_project_options
 @with_target_options
 def check(**arguments: Any) -> None:
@@ -182,10 +183,18 @@ def check(**arguments: Any) -> None:
         raise click.UsageError(
             "--update-expectations learns in one process, from one whole check: leave out --jobs, --seeds and --shard"
         )
-    _check(asked, arguments["jobs"], how, record, verbose=arguments["verbose"])
+    _check(asked, arguments["jobs"], how, record, Shown(arguments["verbose"], arguments["quiet"]))
 
 
-def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording", *, verbose: bool) -> None:
+@frozen
+class Shown:
+    """What is shown besides: every clause, and how far the check is."""
+
+    verbose: bool = False
+    quiet: bool = False
+
+
+def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording", show: Shown) -> None:
     from kvlaw.conformance.processes import Pool
 
     jobs, here = asked.jobs(), Path.cwd()  # a target may go to another folder
@@ -194,7 +203,7 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
     done: list[tuple[Job, tuple[CheckResult, Learnt | None]]] = []
     with recorded(record), Pool(processes) as pool:
         for job in jobs:
-            done.append((job, _check_one(job, asked, pool, how, record, verbose=verbose)))
+            done.append((job, _check_one(job, asked, pool, how, record, show)))
             if done[-1][1][0].interrupted:  # the user has seen enough
                 break
         codes = {_code(result, allow_incomplete=job.allow_incomplete) for job, (result, _) in done}
@@ -221,7 +230,7 @@ def judge_target(
     given = Given(chosen.settings, chosen.mapping, "quick", profile, 0, allow_incomplete=allow_incomplete)
     asked = Asked(target, given, Project(Configuration()))
     how = {"seeds": 1, "shard": (1, 1), "database": ""}
-    _check(asked, 1, how, recording_by((), json_file, None), verbose=verbose)
+    _check(asked, 1, how, recording_by((), json_file, None), Shown(verbose))
 
 
 def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
@@ -230,13 +239,15 @@ def _code(result: "CheckResult", *, allow_incomplete: bool) -> int:
 
 
 def _check_one(
-    job: "Job", asked: Asked, pool: "Pool", how: dict[str, Any], record: "Recording", *, verbose: bool
+    job: "Job", asked: Asked, pool: "Pool", how: dict[str, Any], record: "Recording", show: Shown
 ) -> "tuple[CheckResult, Learnt | None]":
     """Check one target, tell what happens, and show what came of it; or check until all that is found is listed."""
+    from kvlaw.conformance.blackbox import watched
     from kvlaw.conformance.check import Processes
     from kvlaw.conformance.check import check as run
     from kvlaw.conformance.expectations.learn import learn
     from kvlaw.conformance.recording import unusable
+    from kvlaw.conformance.rerunning import Rerun, built_by
     from kvlaw.conformance.store import FOLDER
     from kvlaw.conformance.telling import failure_found, judged, progressed, target_started
 
@@ -252,7 +263,8 @@ def _check_one(
     def report(progress: "Progress") -> None:
         record.tell(progressed(opened.name, progress))
 
-    with _progress(record):
+    own = hasattr(opened.subject, "adapter")  # it runs in this process, and may end it
+    with _progress(record, quiet=show.quiet), watched(opened.name) if own else nullcontext():
         learnt = learn(plan, opened.subject, job.called, report, _say) if asked.update else None
         processes = Processes(pool, partial(_subject, job)) if pool.jobs > 1 else None
         result = (
@@ -260,18 +272,18 @@ def _check_one(
             if learnt is None
             else learnt.result
         )
-    hurried = False
+    hurried, rerun = False, Rerun(opened.subject, plan)
     for failure in (failure for clause in result.failed for failure in clause.failures):
-        steps: tuple[Step, ...] = ()
+        told, steps = failure, ()
         _keep(failure, folder)
         try:
-            steps = () if hurried else _rerun(failure, opened, plan)
+            told, steps = (failure, ()) if hurried else rerun.again(failure)
         except KeyboardInterrupt:  # the result is there: it is shown, without the steps that are left
             hurried, result = True, evolve(result, interrupted=True)
-        record.tell(failure_found(failure, steps))
+        record.tell(failure_found(told, steps, built_by(opened.subject, told.trace.config)))
     for event in judged(result, _code(result, allow_incomplete=job.allow_incomplete)):
         record.tell(event)
-    _print(record.run.targets[-1], verbose=verbose)
+    _print(record.run.targets[-1], verbose=show.verbose)
     return result, learnt
 
 
@@ -324,21 +336,21 @@ def ready(job: "Job", **how: Any) -> "tuple[Opened, Plan]":
 
 @contextmanager
 def progressing() -> Generator["Report"]:
-    """Show how far a check is, on a terminal; print nothing elsewhere."""
-    from kvlaw.conformance.reports.progress import line
+    """Show how far a check is that is not recorded."""
+    from kvlaw.conformance.cli_progress import shown
     from kvlaw.conformance.telling import progressed
 
-    with errors.status("starting") as status:
-        yield lambda progress: status.update(line(progressed("", progress)) or "")
+    with shown() as show:
+        yield lambda progress: show(progressed("", progress))
 
 
 @contextmanager
-def _progress(record: "Recording") -> Generator[None]:
-    """Show what is going on, on a terminal; print nothing elsewhere."""
-    from kvlaw.conformance.reports.progress import line
+def _progress(record: "Recording", *, quiet: bool) -> Generator[None]:
+    """Show how far a check is that is recorded."""
+    from kvlaw.conformance.cli_progress import shown
 
-    with errors.status("starting") as status:
-        record.on_event = lambda event: status.update(told) if (told := line(event)) else None
+    with shown(quiet=quiet) as show:
+        record.on_event = show
         try:
             yield
         finally:
@@ -359,17 +371,6 @@ def _keep(failure: "Failure", folder: Path) -> None:
         save(failure, folder)
     except OSError as error:
         errors.print(f"{failure.id} is not kept for replay: {error}", style="yellow", markup=False)
-
-
-def _rerun(failure: "Failure", opened: "Opened", plan: "Plan") -> "tuple[Step, ...]":
-    """Walk a failure's trace once more, step by step."""
-    from kvlaw.conformance.check import replay as walk
-    from kvlaw.conformance.session import StoppedError
-
-    try:
-        return walk(opened.subject, plan.profile, failure.trace, spec=plan.spec)
-    except StoppedError:  # there is not the memory to tell it step by step
-        return ()
 
 
 @click.command("try")
@@ -433,12 +434,14 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
 
 def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
     """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
+    from kvlaw.conformance.blackbox import tell_lines
     from kvlaw.conformance.check import replay as walk
     from kvlaw.conformance.session import StoppedError, TargetGoneError
     from kvlaw.reference.oracle import UnknownObjectError
 
     if problem := trace_too_large(trace):
         raise click.UsageError(problem)
+    tell_lines()
     try:
         with errors.status("walking") as status:
             calls = len(trace.calls)
@@ -455,17 +458,23 @@ def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[St
 
 def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
     """Print a walk as a table, and which clause it breaks."""
+    from kvlaw.conformance.reports.mishaps import mishap_of
     from kvlaw.conformance.reports.steps import first_divergence, step_table, told
     from kvlaw.spec.clauses import load_clauses
+    from kvlaw.spec.text_form import write_call
 
     console.print(step_table(told(trace, steps), target=f"{target} shows"))
     if steps[-1].record.outcome == "unsupported":
         line = f"not asked further: {steps[-1].message}"
         console.print(line, style="yellow", markup=False, soft_wrap=True)
     divergence = first_divergence(steps)
-    if divergence is not None:
-        title = load_clauses()[divergence.clause].title
-        console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
+    if divergence is None:
+        return
+    call = write_call(steps[-1].call) if steps[-1].call is not None else "the opening"
+    met = mishap_of(divergence.field, divergence.expected, divergence.observed, call)
+    rule = f"{divergence.clause}: {load_clauses()[divergence.clause].title}"
+    line = f"breaks {rule}" if met is None else f"{met.sentence}; charged to {rule}"
+    console.print(line, style="bold red", markup=False, soft_wrap=met is not None)
 
 
 __all__ = ["FAILS", "check", "judge_target", "progressing", "ready", "show_steps", "try_", "walk_or_end"]

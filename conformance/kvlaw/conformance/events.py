@@ -61,7 +61,7 @@ class TargetStarted:
 
 @frozen
 class Progressed:
-    """How far a target's check is."""
+    """How far a target's check is: what is played, and how many of its parts are ``done``, of how many ``parts``."""
 
     event: ClassVar[str] = "progressed"
     target: str
@@ -69,6 +69,8 @@ class Progressed:
     stage: str = ""
     calls: int = 0
     failures: int = 0
+    done: int = 0
+    parts: int = 0
 
 
 @frozen
@@ -129,6 +131,7 @@ class FailureFound:
     A failure is told as soon as it is found, and once more when the check ends, on the shortest trace (``minimal``) and
     with its ``steps``; the last one of a clause and a kind of cache counts.  ``steady`` is False where the same trace
     did not fail again.  ``seen`` lists the storage policies that fail by the same clause.
+    ``built`` is the vendor's call by which the first cache of the trace is made, where it is known.
     """
 
     event: ClassVar[str] = "failure_found"
@@ -153,6 +156,7 @@ class FailureFound:
     minimal: bool = False
     steady: bool = True
     seen: tuple[str, ...] = ()
+    built: str = ""
 
     @property
     def kind(self) -> str:
@@ -239,7 +243,7 @@ class TargetEnded:
 
     ``arithmetic`` is the word of the comparison with the NumPy model, of so many ``reads``; ``errors`` counts what went
     wrong in calls by message, ``rules`` what the machines did, ``detours`` how often a trace went on behind an expected
-    failure.
+    failure.  Not ``modelled`` where the model does not speak of the target, or of the platform.
     """
 
     event: ClassVar[str] = "target_ended"
@@ -256,6 +260,7 @@ class TargetEnded:
     interrupted: bool = False
     stopped: str = ""
     detours: int = 0
+    modelled: bool = True
 
 
 @frozen

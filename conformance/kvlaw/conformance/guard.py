@@ -14,11 +14,11 @@ from contextlib import redirect_stdout
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import define
+from attrs import define, evolve
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.interrupts import OwnInterruptError, users_alone
-from kvlaw.conformance.timelimit import TimeLimitError, time_limit
+from kvlaw.conformance.timelimit import NO_ANSWER, TimeLimitError, time_limit
 from kvlaw.spec.observations import Observation, Outcome
 
 T = TypeVar("T")
@@ -62,8 +62,11 @@ class Patience:
         limit, started = self.limit, time.monotonic()
         observation = guarded(limit, act)
         took = time.monotonic() - started
-        self.note(took, hung=took >= limit and observation.outcome == "error")
-        return observation
+        hung = took >= limit and observation.outcome == "error"
+        self.note(took, hung=hung)
+        if not hung or limit >= self.seconds or NO_ANSWER not in observation.message:
+            return observation
+        return evolve(observation, message=f"{observation.message} (cut from {self.seconds:.2g} s: it hung before)")
 
     def note(self, took: float, *, hung: bool = False) -> None:
         """Remember how long a call took, or that it hung."""

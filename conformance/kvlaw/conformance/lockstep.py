@@ -7,6 +7,7 @@ leaves open what follows, and at a call that the subject does not have (``Step.e
 
 from attrs import evolve, frozen
 
+from kvlaw.conformance import blackbox
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
 from kvlaw.conformance.expectations.marks import OPENING, Mark, mark_of
@@ -103,11 +104,13 @@ class Lockstep:
     def open(self, config: Config) -> Step:
         """Open ``c0`` on both sides."""
         self._begin(config)
+        blackbox.opening(config)
         observation = self.subject.open(config)
         return self._judge(Exchange(None, "c0", self.oracle.open(config, Seen.of(observation)), observation), None)
 
     def step(self, call: Call) -> Step:
         """Apply one call to both sides and compare."""
+        blackbox.calling(call)
         look = self.config.look == "every"
         if not look and isinstance(call, Append) and call.as_ is None and not call.unread:
             self.names += 1
@@ -121,6 +124,7 @@ class Lockstep:
             return ()
         for name, thing in list(self.oracle.world.items()):
             call: Call = Attend(on=name) if isinstance(thing, ReadModel) else LookAt(on=name)
+            blackbox.calling(call)
             steps.append(self._step(call, look=True))
             if steps[-1].over:
                 break

@@ -5,12 +5,15 @@ machine, in parts of some dozens.  The parts depend on the plan alone, never on 
 they find adds up (``Findings``); so one process, two, or the shards of a matrix find the same.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal
 
 from attrs import Factory, define, evolve, field, frozen
 
+from kvlaw.conformance import blackbox
 from kvlaw.conformance.corpus import entries_for
 from kvlaw.conformance.database import reached
 from kvlaw.conformance.expectations.entries import Expected
@@ -142,6 +145,11 @@ class Part:
     seed: int = 0
     shared: tuple[Trace, ...] = ()
     """What others had found when the check began, and not what it finds itself."""
+    avoided: tuple[Trace, ...] = ()
+    """Traces that end the process in which they are played; stored traces that begin so are left out.
+
+    Once they are many, so are stored traces that make the calls in which these ended.
+    """
 
     @property
     def name(self) -> str:
@@ -276,38 +284,62 @@ class Player:
             play(machine, part.examples, part.steps, part.seed)
         elif part.stage == "shared traces":
             for trace in part.shared:
-                if self._chosen(trace.config):
+                if self._chosen(trace.config) and not _begins(trace, part.avoided):
                     with suppress(UnknownObjectError):  # somebody else's text: nobody can be asked it
                         session.play(trace)
         else:
-            self._play_stored(part.kind, session)
+            self._play_stored(part.kind, session, part.avoided)
 
-    def _play_stored(self, kind: Kind, session: Session) -> None:
+    def _play_stored(self, kind: Kind, session: Session, avoided: tuple[Trace, ...]) -> None:
         fixed, capabilities = self.plan.fixed, session.subject.capabilities
         policies = served(session.subject, capabilities)
         for entry in entries_for(kind, capabilities, self.plan.profile, policies):
-            if self._chosen(entry.trace.config):
+            if self._chosen(entry.trace.config) and not _begins(entry.trace, avoided):
                 session.play(entry.trace, entry.expect)
         window = fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
         plain = Config(kind, window, kv_heads=1, groups=1)
         swept = () if kind in RECURRENT_KINDS else sweep(plain, policies, fixed)
         for config in swept:
-            if self._chosen(config):
-                session.sweep(Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt())))
+            swept_by = Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt()))
+            if self._chosen(config) and not _begins(swept_by, avoided):
+                session.sweep(swept_by)
         if "files" in capabilities and kind in SERIAL_KINDS:
             for config in (plain,) if "dense" in policies else swept[:1]:
                 if self._chosen(config):
-                    _spoil_files(session, config)
+                    _spoil_files(session, config, avoided)
 
     def _chosen(self, config: Config) -> bool:
         return all(getattr(config, name) == value for name, value in self.plan.fixed.items())
 
 
-def _spoil_files(session: Session, config: Config) -> None:
+def _begins(trace: Trace, avoided: tuple[Trace, ...]) -> bool:
+    """Say whether a trace begins with one that is avoided."""
+    return any(_alike(trace, one) for one in avoided) or (
+        len(avoided) >= _MANY and any(_has(trace, a) for a in avoided)
+    )
+
+
+_MANY = 6
+"""After so many crashes what crashes is taken to be a call, not a trace."""
+
+
+def _alike(trace: Trace, one: Trace) -> bool:
+    return trace.config == one.config and trace.calls[: len(one.calls)] == one.calls
+
+
+def _has(trace: Trace, one: Trace) -> bool:
+    """Say whether a trace makes the call in which another one crashed, as late or later."""
+    verb, first = one.calls[-1].verb if one.calls else "", len(one.calls) - 1
+    return any(call.verb == verb for call in trace.calls[first:])
+
+
+def _spoil_files(session: Session, config: Config, avoided: tuple[Trace, ...]) -> None:
     """Load a file that was spoilt, in each way: they are few, and most are a clause of their own."""
     for how in DAMAGES:
         spoilt = (SpoilFile(on="f1", how=how), Load(on="f1", as_="c1"))
-        session.play(Trace(config, (AppendWindow(length=2), Save(as_="f1"), *spoilt)))
+        trace = Trace(config, (AppendWindow(length=2), Save(as_="f1"), *spoilt))
+        if not _begins(trace, avoided):
+            session.play(trace)
 
 
 Open = Callable[[], Subject]
@@ -320,12 +352,16 @@ class Elsewhere:
     plan: Plan
     open: Open
     listed: Listed = field(factory=dict[Kind, tuple[Known, ...]])
+    boxes: str = ""
+    """The folder in which each process notes its calls, under its number."""
 
     @property
     def player(self) -> Player:
         """Give the player of this process, which keeps its target open from one part to the next."""
         if _PLAYING.get("plan") != self.plan:
             close_here()
+            if self.boxes:
+                blackbox.begin(Path(self.boxes) / str(os.getpid()), stack=True)
             _PLAYING.update(plan=self.plan, player=Player(self.plan, self.open(), self.listed))
         player: Player = _PLAYING["player"]
         return player
@@ -343,10 +379,11 @@ def close_here() -> None:
 
 @frozen(eq=False)
 class Task:
-    """A part, or a failure to shorten, with what a process needs for it."""
+    """A part, or a failure to shorten, with what a process needs for it; or what is the result ``instead``."""
 
     elsewhere: Elsewhere
     what: Part | Failure
+    instead: Ended | Failure | None = None
 
     @property
     def name(self) -> str:
@@ -356,6 +393,8 @@ class Task:
 
 def carry_out(task: Task, tell: Tell) -> Ended | Failure:
     """Play a part in this process, or shorten a failure; say so where the target cannot be opened here."""
+    if task.instead is not None:
+        return task.instead
     try:
         player = task.elsewhere.player
     except StoppedError as error:

@@ -40,6 +40,8 @@ class WorkerError(RuntimeError):
         """Say on ``what`` it ended, and ``how``."""
         super().__init__(f"{what}: {how}")
         self.how = how
+        self.pid = 0
+        """The process that died, if it did."""
 
 
 def _give_up(_index: int, error: WorkerError) -> Any:
@@ -213,6 +215,7 @@ class _Worker:
         how = f"signal {_signal(-code)}" if code is not None and code < 0 else f"exit code {code}"
         error = _DiedError(self.what, f"its process ended by {how}, without a result")
         error.index = self.doing[0] if self.doing is not None else -1
+        error.pid = self.process.pid or 0
         return error
 
     def end(self) -> None:

@@ -55,11 +55,12 @@ def _shard(shard: tuple[int, int]) -> str:
 
 def progressed(target: str, progress: Progress) -> Progressed:
     """Tell how far a check is."""
-    return Progressed(target, progress.kind, progress.stage, progress.calls, progress.failures)
+    done, parts = progress.done, progress.parts
+    return Progressed(target, progress.kind, progress.stage, progress.calls, progress.failures, done, parts)
 
 
-def failure_found(failure: Failure, steps: tuple[Step, ...] = ()) -> FailureFound:
-    """Tell a failure; ``steps`` are those of its trace, walked once more."""
+def failure_found(failure: Failure, steps: tuple[Step, ...] = (), built: str = "") -> FailureFound:
+    """Tell a failure; ``steps`` are those of its trace, walked once more, ``built`` the call that makes its cache."""
     clause, first = load_clauses()[failure.clause], failure.divergence
     shown: tuple[StepShown, ...] = told(failure.trace, steps, failure.profile)
     return FailureFound(
@@ -84,6 +85,7 @@ def failure_found(failure: Failure, steps: tuple[Step, ...] = ()) -> FailureFoun
         minimal=failure.minimal,
         steady=not steps or any(step.divergences for step in steps),
         seen=failure.seen,
+        built=built,
     )
 
 
@@ -119,6 +121,7 @@ def judged(result: CheckResult, exit_code: int | None = None) -> Iterator[Event]
         interrupted=result.interrupted,
         stopped=cut(result.stopped),
         detours=result.detours,
+        modelled=result.arithmetic.modelled,
     )
 
 

@@ -12,6 +12,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
+NO_ANSWER = "no answer within"
+"""How the message of a call begins that took longer than its limit, in this process or in another."""
+
 
 class TimeLimitError(BaseException):
     """The call took longer than its limit."""
@@ -28,7 +31,7 @@ def time_limit(seconds: float) -> Generator[None]:
         return
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise TimeLimitError(f"no answer within {seconds:.2g} s")
+        raise TimeLimitError(f"{NO_ANSWER} {seconds:.2g} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     started = time.monotonic()

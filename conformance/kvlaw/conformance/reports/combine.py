@@ -131,6 +131,7 @@ def _together(parts: Sequence[Part]) -> TargetReport:
         rules=_added(end.rules for end in ends),
         interrupted=any(end.interrupted for end in ends),
         detours=sum(end.detours for end in ends),
+        modelled=any(end.modelled for end in ends),
         stopped=stopped,
     )
     witnesses = _witnesses(reports)

@@ -4,23 +4,45 @@ import shlex
 from collections.abc import Iterator
 
 from kvlaw.conformance.events import FailureFound
+from kvlaw.conformance.reports.legend import legend
+from kvlaw.conformance.reports.mishaps import mishap
+from kvlaw.conformance.reports.wording import aside, demanded, shown, told
 from kvlaw.conformance.reports.words import clean, spelt
 
 MOST_STEPS = 200
 
 
+def title(failure: FailureFound) -> str:
+    """Say what happened: that a call came to no answer, or else which rule was broken."""
+    met = mishap(failure)
+    return failure.title if met is None else met.sentence
+
+
+def charged(failure: FailureFound) -> str:
+    """Say to which rule a call is charged that came to no answer; nothing for other failures."""
+    return "" if mishap(failure) is None else f"charged to {failure.clause}: {failure.title}"
+
+
 def headline(failure: FailureFound) -> str:
     """Say in one line what is broken."""
-    return f"{failure.clause}: {failure.title}"
+    more = charged(failure)
+    return f"{title(failure)} ({more})" if more else f"{failure.clause}: {failure.title}"
 
 
 def sentence(failure: FailureFound) -> str:
     """Say in one sentence what went wrong where."""
     last = next((step for step in reversed(failure.steps) if step.diverges), None)
     where = f"At `{clean(last.call, 200)}`" if last is not None else "At the end of the trace"
-    part = clean(last.field if last is not None else failure.field, 80)
-    law, shown = clean(failure.expected, 400), clean(failure.observed, 400)
-    return f"{where} ({part}) the law says: {law}. The cache shows: {shown}."
+    wanted, came = _values(failure)
+    return f"{where} the law says: {clean(wanted, 400)}. The target shows: {clean(came, 400)}."
+
+
+def _values(failure: FailureFound) -> tuple[str, str]:
+    """Give the demand that was not met, and what came instead."""
+    last = next((step for step in reversed(failure.steps) if step.diverges), None)
+    if last is not None:
+        return demanded(last), shown(last)
+    return told(failure.field, failure.expected), told(failure.field, failure.observed)
 
 
 def try_command(failure: FailureFound) -> str:
@@ -31,34 +53,46 @@ def try_command(failure: FailureFound) -> str:
     return clean(shlex.join(words) + (f" --{options}" if options else ""), 4000)
 
 
-def law_lines(failure: FailureFound) -> list[str]:
-    """Give the executable laws of the clause, line by line."""
-    return [line for law in failure.laws for line in (f"when {law.when}", f"then {law.then}")]
+def text_block(failure: FailureFound, *, titled: bool = True) -> str:
+    """Tell a failure in plain text, with all that is needed to understand it and to see it again.
 
-
-def text_block(failure: FailureFound) -> str:
-    """Tell a failure in plain text, with all that is needed to understand it and to see it again."""
-    return "\n".join(map(spelt, _lines(failure)))
+    Not ``titled`` where its title stands already.
+    """
+    head = [f"{failure.clause} ({failure.level}): {title(failure)}"] if titled else []
+    return "\n".join(map(spelt, [*head, *_lines(failure)]))
 
 
 def _lines(failure: FailureFound) -> Iterator[str]:
-    yield f"{failure.clause} ({failure.level}): {failure.title}"
+    wanted, came = _values(failure)
+    more = charged(failure)
+    yield from [more] if more else []
     yield f"target    {clean(failure.target)}"
     yield f"trace     {clean(failure.text)}   ({failure.size})"
-    yield f"expected  {clean(failure.field)}: {clean(failure.expected)}"
-    yield f"observed  {clean(failure.field)}: {clean(failure.observed)}"
+    yield from [f"built     by {clean(failure.built)}"] if failure.built else []
+    yield f"expected  {clean(wanted)}"
+    yield f"observed  {clean(came)}"
     if not failure.steady:
         yield "unsteady  the same trace did not fail when it was run again"
     yield ""
     yield from step_lines(failure)
     yield from ["", *failure.prose.splitlines(), ""]
-    yield from (f"law       {line}" for line in law_lines(failure))
+    yield from (f"{'words' if number == 0 else '':9} {words}" for number, words in enumerate(legend_lines(failure)))
     if failure.others:
-        yield f"also      {', '.join(failure.others[:6])}"
-    yield from (f"swept     {clean(told)}" for told in failure.seen[:20])
+        yield f"also      the same is asked for by {', '.join(failure.others[:6])}"
+    yield from (f"alike     fails in the same way with {clean(swept(one))}" for one in failure.seen[:20])
     yield f"replay    {failure.replay}"
     yield f"or        {try_command(failure)}"
     yield f"read      {failure.read}   ({failure.where})"
+
+
+def legend_lines(failure: FailureFound, *, calls: bool = True) -> list[str]:
+    """Write out the shorthand of a failure, one a line; the names of ``calls`` where these are not explained."""
+    return [f"{short}: {meaning}" for short, meaning in legend(failure, calls=calls)]
+
+
+def swept(policy: str) -> str:
+    """Write out the head dimensions behind a storage policy."""
+    return policy.replace(": D=", ", head dimension ")
 
 
 def step_lines(failure: FailureFound) -> Iterator[str]:
@@ -70,11 +104,20 @@ def step_lines(failure: FailureFound) -> Iterator[str]:
         if number < skipped:
             continue
         yield f"{'>' if step.diverges else ' '}{number:<3} {clean(step.call, 300)}"
-        yield f"       law     {clean(step.law, 600)}"
-        yield f"       target  {clean(step.shown, 600)}"
-        if step.diverges:
-            yield f"       law     {clean(step.field)}: {clean(step.expected)}"
-            yield f"       target  {clean(step.field)}: {clean(step.observed)}"
+        yield f"       law     {clean(demanded(step), 600)}"
+        yield f"       target  {clean(shown(step), 600)}"
+        if more := aside(step):
+            yield f"               ({clean(more, 600)})"
 
 
-__all__ = ["headline", "law_lines", "sentence", "step_lines", "text_block", "try_command"]
+__all__ = [
+    "charged",
+    "headline",
+    "legend_lines",
+    "sentence",
+    "step_lines",
+    "swept",
+    "text_block",
+    "title",
+    "try_command",
+]

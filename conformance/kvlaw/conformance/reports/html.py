@@ -14,13 +14,15 @@ from importlib.resources import files
 
 from kvlaw.conformance.events import ClauseJudged, WitnessReplayed
 from kvlaw.conformance.reports.expected import but_for, unreached
+from kvlaw.conformance.reports.failure_text import title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.html_failure import failure_article
-from kvlaw.conformance.reports.html_text import Anchors, code, element, text
+from kvlaw.conformance.reports.html_text import Anchors, code, element, inline, text
 from kvlaw.conformance.reports.matrix import Matrix, matrix_of
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.terminal import next_steps
+from kvlaw.conformance.reports.unasked import arithmetic, not_offered
 
 MOST_FAILURES = 200
 """More failures of one target than this are listed, but not drawn."""
@@ -94,7 +96,8 @@ def _verdict(report: TargetReport) -> Iterator[str]:
         f"budget {code(started.budget)}, seed {started.seed}"
         + (f", shard {code(started.shard)}" if started.shard else ""),
         "fixed": " ".join(code(f"{name}={value}") for name, value in started.fixed.items()),
-        "arithmetic": f"{text(ended.arithmetic)} ({ended.reads} reads)",
+        "not offered": text(line + ")" if (line := not_offered(report)) else ""),
+        "arithmetic": text(arithmetic(report)),
         "trouble": "<br>".join(f"{count} × {code(message)}" for message, count in list(ended.errors.items())[:10]),
         "expected failures": "<br>".join(_witness(witness) for witness in report.witnesses),
         "not reached": "<br>".join(text(line) for line in unreached(report)),
@@ -137,7 +140,7 @@ def _broken(report: TargetReport, anchors: Anchors) -> Iterator[str]:
     for failure in report.failures:
         also = f' <span class="soft">({text(failure.kind)})</span>' if len(report.started.kinds) > 1 else ""
         link = f'<a href="#{anchors.failure(failure)}">{text(failure.clause)}</a>'
-        yield f"<li>{link} {text(failure.title)}{also}</li>\n"
+        yield f"<li>{link} {inline(title(failure))}{also}</li>\n"
     yield f'</ul>\n<p><a href="#clauses-{anchors.target(report.name)}">Every rule, and what came out</a></p>\n'
 
 

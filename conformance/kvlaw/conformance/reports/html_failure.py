@@ -1,37 +1,18 @@
 """One failure in HTML: what is broken in words, the picture, the law and its text, and how to see it again."""
 
-import re
 from collections.abc import Iterator
 from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound, StepShown
-from kvlaw.conformance.reports.failure_text import try_command
-from kvlaw.conformance.reports.html_text import Anchors, code, prose, text
+from kvlaw.conformance.reports.failure_text import charged, legend_lines, swept, title, try_command
+from kvlaw.conformance.reports.html_text import Anchors, code, inline, prose, text
+from kvlaw.conformance.reports.legend import means
 from kvlaw.conformance.reports.picture import Drawn, draw
+from kvlaw.conformance.reports.wording import about, aside, demanded, shown
 from kvlaw.spec.config import Config
-from kvlaw.spec.structure import TraceError
-from kvlaw.spec.text_form import parse_call
 
 MOST_STEPS = 80
 """Of a longer trace the last steps are shown."""
-
-ABOUT = {
-    "sights": "what a query sees",
-    "dense_sights": "what is handed out",
-    "outcome": "whether the call is carried out",
-    "answer": "what the call answers",
-    "held": "which tokens lie in the slots",
-    "torn": "whether keys and values belong together",
-    "handed": "the arrays that were handed out earlier",
-    "can_trim": "how many positions it says it can drop",
-    "offset": "the next position",
-    "order": "the order in which tokens are fetched",
-    "probes": "the outputs of attention",
-    "apart": "the outputs of single queries",
-    "answers": "whose values the outputs are",
-    "rows": "how many rows there are",
-}
-"""What a field of a divergence is about, for those who do not know its name."""
 
 _CAPTIONS = {
     "sees": "what the newest token may look at",
@@ -49,18 +30,21 @@ def failure_article(failure: FailureFound, anchors: Anchors) -> str:
 def _article(failure: FailureFound, anchors: Anchors) -> Iterator[str]:
     yield f'<article class="failure" id="{anchors.failure(failure)}">\n'
     level = f'<span class="level">{text(failure.level)}</span>'
-    yield f'<h3><span class="id">{text(failure.clause)}</span> {text(failure.title)} {level}</h3>\n'
+    yield f'<h3><span class="id">{text(failure.clause)}</span> {inline(title(failure))} {level}</h3>\n'
+    if more := charged(failure):
+        yield f"<p>{text(more[:1].upper() + more[1:])}</p>\n"
     if failure.prose:
         yield f'<div class="prose">{prose(failure.prose)}</div>\n'
     yield '<div class="says">'
-    about = text(ABOUT.get(failure.field, failure.field))
-    yield f'<div class="law"><b>the law says ({about})</b>{text(failure.expected)}</div>'
+    yield f'<div class="law"><b>the law says ({text(about(failure.field))})</b>{text(failure.expected)}</div>'
     yield f'<div class="cache"><b>the cache shows</b>{text(failure.observed)}</div></div>\n'
     if not failure.steady:
         yield '<p class="note">Unsteady: the same trace did not fail when it was run again; the cache does not answer '
         yield "the same calls in the same way each time.</p>\n"
     yield f"<h4>Step by step ({failure.size})</h4>\n"
     yield from _steps(failure)
+    if words := legend_lines(failure, calls=False):
+        yield f'<p class="soft">Words: {text("; ".join(words), 4000)}</p>\n'
     yield "<h4>See it again</h4>\n"
     yield f"<pre>{text(failure.replay)}\n{text(try_command(failure), 4000)}</pre>\n"
     yield from _more(failure)
@@ -83,9 +67,9 @@ def _steps(failure: FailureFound) -> Iterator[str]:
 
 
 def _step(number: int, step: StepShown, strips: list[Drawn], failure: FailureFound) -> Iterator[str]:
-    means = _means(step.call) if number else _opens(failure.trace.config)
+    meaning = means(step.call) if number else _opens(failure.trace.config)
     yield f'<li class="step{" wrong" if step.diverges else ""}">\n<header><span class="no">{number or ""}</span>'
-    yield f'<span class="call">{text(step.call)}</span><span class="means">{text(means)}</span>'
+    yield f'<span class="call">{text(step.call)}</span><span class="means">{text(meaning)}</span>'
     yield f'<span class="breaks">breaks {text(failure.clause)}</span>' if step.diverges else ""
     yield "</header>\n"
     if strips:
@@ -94,7 +78,8 @@ def _step(number: int, step: StepShown, strips: list[Drawn], failure: FailureFou
             yield f'<div class="strips">{name}{"".join(_figure(strip) for strip in group)}</div>\n'
         yield from (f'<p class="told">{text(line)}</p>\n' for line in _wrong(strips))
     if step.diverges:
-        yield _words(f"{step.field}: {step.expected}", f"{step.field}: {step.observed}", bad=True)
+        yield _words(demanded(step), shown(step), bad=True)
+        yield f'<p class="soft">({text(more)})</p>\n' if (more := aside(step)) and not strips else ""
     elif (step.law, step.shown) != ("ok", "ok") and not strips:
         yield _words(step.law, step.shown, bad=False)
     yield "</li>\n"
@@ -134,23 +119,6 @@ def _count(number: int | None, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _value(value: object, name: str) -> str:
-    """Give a number that a call has for the name that its sentence has for it."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else name
-
-
-def _means(call: str) -> str:
-    """Say what a call does, by the first sentence of its class."""
-    try:
-        asked, _ = parse_call(call)
-    except TraceError:  # of another version, or written by hand
-        return ""
-    told = (asked.__doc__ or "").strip().partition("\n")[0]
-    told = re.sub(r"``(\w+)``", lambda name: _value(getattr(asked, name[1], None), name[1]), told)
-    told = re.sub(r"\s*\([A-Z]+-\d+(?:, [A-Z]+-\d+| to [A-Z]+-\d+)*\)", "", told)
-    return re.sub(r"\b1 positions\b", "1 position", told).rstrip(".")
-
-
 def _more(failure: FailureFound) -> Iterator[str]:
     yield "<details><summary>The law as it is executed, its reason, and more</summary>\n"
     for law in failure.laws:
@@ -160,8 +128,9 @@ def _more(failure: FailureFound) -> Iterator[str]:
     facts = {
         "target": code(failure.target),
         "trace": code(failure.text, 4000),
+        "its cache is built by": code(failure.built) if failure.built else "",
         "other rules that ask for the same": text(", ".join(failure.others)),
-        "fails alike with": "<br>".join(code(told) for told in failure.seen[:30]),
+        "fails alike with": "<br>".join(text(swept(policy)) for policy in failure.seen[:30]),
         "read the rule": f"{code(failure.read)} ({text(failure.where)})",
         "id": code(failure.id),
         "seed": str(failure.seed),

@@ -20,6 +20,11 @@ def code(words: str, most: int = MOST) -> str:
     return f"<code>{text(words, most)}</code>"
 
 
+def inline(words: str) -> str:
+    """Write a foreign text in which calls stand in backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))
+
+
 def element(name: str, words: str) -> str:
     """Write a text within an element."""
     return f"<{name}>{text(words)}</{name}>"
@@ -73,4 +78,4 @@ class Anchors:
         return f"-{same + 1}" if same else ""
 
 
-__all__ = ["Anchors", "code", "element", "prose", "text"]
+__all__ = ["Anchors", "code", "element", "inline", "prose", "text"]

@@ -8,16 +8,16 @@ markup.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound
 from kvlaw.conformance.reports.expected import but_for, unreached
-from kvlaw.conformance.reports.failure_text import headline, text_block, try_command
+from kvlaw.conformance.reports.failure_text import text_block, title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.matrix import Matrix, matrix_of
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.terminal import next_steps
+from kvlaw.conformance.reports.unasked import arithmetic, families, not_offered
 from kvlaw.conformance.reports.words import clean
 
 MOST_BYTES = 1_000_000
@@ -74,9 +74,12 @@ def _head(report: TargetReport) -> Iterator[str]:
     yield f"{VERDICTS[ended.verdict][1].capitalize()}."
     yield (
         f"Kinds {code(', '.join(started.kinds))}, profile {code(started.profile)}, budget {code(started.budget)}, "
-        f"seed {started.seed}: {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
-        f"arithmetic {plain(ended.arithmetic)}."
+        f"seed {started.seed}: {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s."
     )
+    if line := not_offered(report):
+        yield f"Not offered by this target: {plain(line)})."
+    if line := arithmetic(report):
+        yield f"Arithmetic {plain(line)}."
     if not report.whole:
         yield f"**Not the whole run**: {code(report.why_not_whole)}."
     for note in report.notes:
@@ -104,8 +107,7 @@ def _table(report: TargetReport) -> Iterator[str]:
         return
     yield "| family | " + " | ".join(came) + " | which |"
     yield "| --- |" + " ---: |" * len(came) + " --- |"
-    for family, group in groupby(report.clauses, key=lambda c: c.family):
-        members = list(group)
+    for family, members in families(report.clauses):
         counts = Counter(c.outcome for c in members)
         named = " ".join(c.clause for c in members if look_of(c.outcome).case == "failed" or look_of(c.outcome).open)
         yield f"| {plain(family)} | " + " | ".join(str(counts[o] or "") for o in came) + f" | {plain(named)} |"
@@ -126,15 +128,10 @@ def _failures(report: TargetReport, left: int) -> str:
 
 
 def _failure(failure: FailureFound) -> str:
-    told = text_block(failure)
+    told = text_block(failure, titled=False)
     told = told if len(told) <= MOST_FAILURE else f"{told[:MOST_FAILURE]}\n..."
-    summary = f"<b>{escaped(failure.clause)}</b> {escaped(failure.title)} ({escaped(failure.level)})"
-    return (
-        f"\n<details><summary>{summary}</summary>\n\n"
-        f"{plain(headline(failure))}\n\n"
-        f"{fenced(told)}\n\n"
-        f"Again, anywhere: {code(try_command(failure))}\n\n</details>\n"
-    )
+    summary = f"<b>{escaped(failure.clause)}</b> {escaped(title(failure))} ({escaped(failure.level)})"
+    return f"\n<details><summary>{summary}</summary>\n\n{fenced(told)}\n\n</details>\n"
 
 
 def _footer(run: RunReport) -> str:

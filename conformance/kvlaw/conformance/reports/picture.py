@@ -140,7 +140,7 @@ def _svg(law: Cells, shown: Cells, axis: Axis) -> str:
     """Draw one strip: the law's line, if the law says something, above the cache's."""
     lines = [("law", law)] if law is not None else []
     lines += [("cache", shown)] if shown is not None or law is not None else []
-    width = LABEL + axis.width + (56 if axis.more else 8)
+    width = LABEL + max(axis.width + (56 if axis.more else 8), 60 if shown is None else 0)
     height = len(lines) * (HEIGHT + GAP) + 2 + (0 if axis.by_token else 13)
     told = "; ".join(f"{name}: {_in_words(cells)}" for name, cells in lines)
     parts = [
@@ -153,7 +153,7 @@ def _svg(law: Cells, shown: Cells, axis: Axis) -> str:
         top += 13
     for name, cells in lines:
         parts.append(f'<text class="line" x="0" y="{top + 17}">{name}</text>')
-        parts += [f'<text class="quiet" x="{LABEL}" y="{top + 17}">not looked at yet</text>'] if cells is None else []
+        parts += [f'<text class="quiet" x="{LABEL}" y="{top + 17}">not shown</text>'] if cells is None else []
         parts += _line(cells or (), axis, top)
         if axis.more and cells is not None:
             parts.append(f'<text class="quiet" x="{LABEL + axis.width + 2}" y="{top + 17}">+{axis.more}</text>')

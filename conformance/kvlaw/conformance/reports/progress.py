@@ -7,8 +7,9 @@ def line(event: Event) -> str:
     """Say what is going on; an empty text for an event that is no progress."""
     if not isinstance(event, Progressed):
         return ""
-    failed = f", {event.failures} clauses broken" if event.failures else ""
-    return f"{event.kind}: {event.stage}, {event.calls} calls{failed}"
+    failed = f", {event.failures} clause{'' if event.failures == 1 else 's'} broken" if event.failures else ""
+    part = f", {event.done} of {event.parts} parts done" if event.parts else ""
+    return f"{event.kind}: {event.stage}, {event.calls} calls{part}{failed}"
 
 
 __all__ = ["line"]

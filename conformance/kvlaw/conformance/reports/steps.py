@@ -4,11 +4,13 @@ from attrs import evolve
 from rich.table import Table
 from rich.text import Text
 
+from kvlaw.conformance.checks_read import sight_words
 from kvlaw.conformance.checks_state import named_ids
 from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.events import StepShown, Strip
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.reports.strips import strips
+from kvlaw.conformance.reports.wording import aside, demanded, shown
 from kvlaw.conformance.reports.words import cut
 from kvlaw.reference.expectation import Expectation
 from kvlaw.spec.calls import Call, Reuse
@@ -35,16 +37,23 @@ def _told(trace: Trace, step: Step, drawn: tuple[Strip, ...]) -> StepShown:
     call = write_call(step.call) if step.call is not None else write_config(trace.config)
     first = step.divergences[0] if step.divergences else None
     query = first.query if first else None
-    law, shown = law_says(step.expectation, query, step.call), target_shows(step.record, step, query)
+    law, came = law_says(step.expectation, query, step.call), target_shows(step.record, step, query)
     if first is None:
-        return StepShown(call, law, cut(shown), strips=drawn)
-    return StepShown(call, law, cut(shown), _field(first), cut(first.expected), cut(first.observed), drawn)
+        return StepShown(call, law, cut(came), strips=drawn)
+    field = _field(first, step.expectation)
+    return StepShown(call, law, cut(came), field, cut(first.expected), cut(first.observed), drawn)
 
 
-def _field(divergence: Divergence) -> str:
-    """Name what differs, and of which row of a group or layer of a list."""
-    where = "" if divergence.row is None else f"row {divergence.row} "
-    return f"{where}{divergence.field}" if divergence.layer is None else f"layer {divergence.layer} {divergence.field}"
+def _field(divergence: Divergence, expectation: Expectation) -> str:
+    """Name what differs, and of which row of a group, layer of a list, and query but the last one."""
+    where, parts = "", ()
+    if divergence.layer is not None:
+        where, parts = f"layer {divergence.layer} ", expectation.layers[divergence.layer :]
+    elif divergence.row is not None:
+        where, parts = f"row {divergence.row} ", expectation.rows[divergence.row :]
+    queries = len((parts[0] if parts else expectation).sights)
+    query = "" if divergence.query is None else _which(divergence.query, queries)
+    return f"{where}{query}{divergence.field}"
 
 
 def law_says(expectation: Expectation, query: int | None = None, call: Call | None = None) -> str:
@@ -57,8 +66,9 @@ def law_says(expectation: Expectation, query: int | None = None, call: Call | No
     if expectation.sights:
         index = len(expectation.sights) - 1 if query is None else query
         sight = expectation.sights[index]
-        ids = expectation.order[index] if expectation.order and sight.required == sight.allowed else sight.allowed
-        words.append(f"{_which(index, len(expectation.sights))}sees {format_tokens(ids)}")
+        order = expectation.order[index] if expectation.order and sight.required == sight.allowed else None
+        ids = sight_words(sight) if order is None else format_tokens(order)
+        words.append(f"{_which(index, len(expectation.sights))}{'fetches' if expectation.is_dense else 'sees'} {ids}")
     for number, inner in enumerate(expectation.layers):
         words.append(f"layer {number}: {law_says(inner)}")
     for number, inner in enumerate(expectation.rows):
@@ -80,8 +90,8 @@ def _row_law(expectation: Expectation) -> str:
 
 
 def _row_shows(record: Record) -> str:
-    if record.read is not None and record.read.visible and record.read.visible[0]:
-        return _sees(record.read, None)
+    if record.read is not None and (told := _sees(record.read, None)):
+        return told
     if record.read is not None and record.read.answers is not None:
         return f"reads {named_ids(record.read.answers)}"
     return "" if record.after is None or record.after.offset is None else f"stands at {record.after.offset}"
@@ -112,22 +122,21 @@ def _which(index: int, count: int) -> str:
 
 
 def step_table(steps: tuple[StepShown, ...], *, target: str = "the target shows") -> Table:
-    """Draw a step table; a divergence adds a line with the two values that differ."""
+    """Draw a step table.
+
+    At a step that parts from the law stand the demand that was not met and what came instead, and below it what else
+    the target showed.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for head in ("", "call", "the law says", target):
         table.add_column(head, overflow="fold")
     for number, step in enumerate(steps):
         mark, style = (">", "bold red") if step.diverges else (" ", "")
-        cells = (step.call, step.law, step.shown)
-        table.add_row(mark + (str(number) if number else ""), *map(Text, cells[:2]), Text(cells[2], style), style="")
-        if step.diverges:
-            table.add_row(mark, "", *differing(step), style="")
+        cells = (mark + (str(number) if number else ""), step.call, demanded(step))
+        table.add_row(*map(Text, cells), Text(shown(step), style))
+        if more := aside(step):
+            table.add_row("", "", "", Text(f"({more})", "dim"))
     return table
-
-
-def differing(step: StepShown) -> tuple[Text, Text]:
-    """Give the two values in which a step parts from the law."""
-    return Text(f"{step.field}: {step.expected}"), Text(f"{step.field}: {step.observed}", "bold red")
 
 
 def first_divergence(steps: tuple[Step, ...]) -> Divergence | None:

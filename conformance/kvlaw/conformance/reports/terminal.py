@@ -1,10 +1,10 @@
 """The terminal report of a check: one screen per failure, a table of clauses, the verdict and what to do next."""
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from attrs import field, frozen
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
@@ -12,10 +12,15 @@ from rich.text import Text
 
 from kvlaw.conformance.events import ClauseJudged, FailureFound
 from kvlaw.conformance.reports.expected import advice, but_for, expected_block, unreached
+from kvlaw.conformance.reports.failure_text import charged, legend_lines, swept
+from kvlaw.conformance.reports.failure_text import title as told_title
 from kvlaw.conformance.reports.fit import fit
+from kvlaw.conformance.reports.mishaps import mishap
 from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.steps import step_table
+from kvlaw.conformance.reports.unasked import arithmetic, families, not_offered
+from kvlaw.conformance.reports.wording import told
 
 _ALWAYS = ("pass", "fail", "not exercised", "not applicable")
 """The outcomes that have a column of the table whether they came out or not."""
@@ -35,58 +40,87 @@ def print_target(console: Console, report: TargetReport, *, verbose: bool = Fals
     """Print the whole report of a target."""
     report = fit(report)
     for failure in report.failures:
-        console.print(failure_block(failure))
+        console.print(failure_block(failure, verbose=verbose))
     if report.witnesses:
         console.print(expected_block(report))
     console.print(clause_table(report.clauses, verbose=verbose))
     console.print(summary(report))
 
 
-def failure_block(failure: FailureFound) -> RenderableType:
-    """Show one failure: clause, target, trace, steps, law, and how to replay it."""
+def failure_block(failure: FailureFound, *, verbose: bool = False) -> RenderableType:
+    """Show one failure: what happened, target, trace, steps, the rule in words, and how to replay it.
+
+    ``verbose`` shows the rule also as it is executed.
+    """
     failure = fit(failure)
-    others = ", ".join(failure.others[:6])
+    met = mishap(failure)
+    clause = f"[bold red]{escape(failure.clause)}[/]" if met is None else f"charged to {escape(failure.clause)}"
+    title = f"{clause}  [dim]{escape(failure.level)}[/]"
+    title = title if met is None else f"[bold red]the target {escape(met.word)}[/]  {title}"
     lines: list[RenderableType] = [
-        Text.assemble((f"target  {failure.target}", ""), (f"   {failure.size}", "dim")),
-        Text(f"trace   {failure.text}"),
+        Text(told_title(failure), "bold"),
+        *([Text(more)] if (more := charged(failure)) else []),
+        _Labelled(_head(failure)),
         Text(""),
-        *([step_table(failure.steps, target="the target shows")] if failure.steps else _untold(failure)),
+        *([step_table(failure.steps, target="the target shows")] if failure.steps else [_untold(failure)]),
         *_unsteady(failure),
         Text(""),
-        *[Text(f"{'swept' if i == 0 else '':8}{told}") for i, told in enumerate(failure.seen)],
-        *_law(failure),
-        *([Text(f"also    {others}", style="dim")] if others else []),
-        Text(f"replay  {failure.replay}", style="cyan"),
-        Text(f"read    {failure.read}", style="cyan"),
+        _Labelled(_foot(failure, verbose=verbose)),
     ]
-    named = [escape(word) for word in (failure.clause, failure.title, failure.level)]
-    title = f"[bold red]{named[0]}[/]  {named[1]}  [dim]{named[2]}[/]"
     return Panel(Group(*lines), title=title, title_align="left", border_style="red")
 
 
-def _untold(failure: FailureFound) -> list[RenderableType]:
+@frozen
+class _Labelled:
+    """Texts behind their labels; what wraps stays behind them."""
+
+    rows: tuple[tuple[str, Text], ...] = field(converter=tuple[tuple[str, Text], ...])
+    width: int = 7
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = self.width + 1
+        for label, text in self.rows:
+            for number, line in enumerate(text.wrap(console, max(8, options.max_width - indent))):
+                line.rstrip()
+                yield Text.assemble(("" if number else label).ljust(indent), line)
+
+
+def _head(failure: FailureFound) -> Iterator[tuple[str, Text]]:
+    """Tell what failed on what; the trace stands last, and alone, so that it can be copied."""
+    yield "target", Text.assemble(failure.target, (f"   {failure.size}", "dim"))
+    yield from [("built", Text(f"by {failure.built}"))] if failure.built else []
+    yield "trace", Text(failure.text)
+
+
+def _foot(failure: FailureFound, *, verbose: bool) -> Iterator[tuple[str, Text]]:
+    """Tell the rule and the words of a failure, and how to see it again."""
+    yield from [("rule", Text(failure.prose))] if failure.prose else []
+    laws = [line for law in failure.laws for line in (f"when {law.when}", f"then {law.then}")] if verbose else []
+    yield from (("" if number else "law", Text(line, "dim")) for number, line in enumerate(laws))
+    words = "; ".join(legend_lines(failure))
+    yield from [("words", Text(words, "dim"))] if words else []
+    yield from [("also", Text(f"asked for by {', '.join(failure.others[:6])}", "dim"))] if failure.others else []
+    yield from (("" if number else "alike", Text(swept(policy))) for number, policy in enumerate(failure.seen))
+    yield "replay", Text(failure.replay, "cyan")
+    yield "read", Text(failure.read, "cyan")
+
+
+def _untold(failure: FailureFound) -> RenderableType:
     """Show the two values alone, where the check ended before the steps were told."""
     values = (("expected", failure.expected), ("observed", failure.observed))
-    return [Text(f"{name}  {failure.field}: {value}") for name, value in values]
+    return _Labelled(((name, Text(told(failure.field, value))) for name, value in values), width=8)
 
 
 def _unsteady(failure: FailureFound) -> list[RenderableType]:
     """Say so where the failure is not seen when its trace is run again."""
     if failure.steady:
         return []
-    seen = f"{failure.field}: {failure.expected} was wanted, {failure.observed} was seen"
+    wanted, came = told(failure.field, failure.expected), told(failure.field, failure.observed)
     return [
         Text(""),
-        Text(f"unsteady  {seen}, but not when the trace was run again:", "yellow"),
+        Text(f"unsteady  wanted: {wanted}; seen: {came}; but not when the trace was run again:", "yellow"),
         Text("the target does not answer the same calls in the same way each time", "yellow"),
     ]
-
-
-def _law(failure: FailureFound) -> list[RenderableType]:
-    if not failure.laws:
-        return []
-    law = failure.laws[0]
-    return [Text(f"law     when {law.when}"), Text(f"        then {law.then}")]
 
 
 def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> RenderableType:
@@ -101,10 +135,9 @@ def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> R
             table.add_row(Text(r.clause), Text(r.level), outcome, str(r.exercised or ""), told)
         return table
     outcomes = _columns(clauses)
-    for head in ("family", *outcomes):
-        table.add_column(head, justify="left" if head == "family" else "right")
-    for family, group in groupby(clauses, key=lambda r: r.family):
-        members = list(group)
+    for head in ("family", *outcomes):  # whose words are never cut, however narrow the terminal
+        table.add_column(head, justify="left" if head == "family" else "right", min_width=max(map(len, head.split())))
+    for family, members in families(clauses):
         counts = Counter(r.outcome for r in members)
         cells = [Text(str(counts[o] or "-"), look_of(o).colour if counts[o] else "dim") for o in outcomes]
         table.add_row(Text(family), *cells, _named(members))
@@ -127,24 +160,23 @@ def summary(report: TargetReport) -> RenderableType:
     started, ended = report.started, report.end
     counts = Counter(r.outcome for r in report.clauses)
     told = ", ".join(f"{counts[o]} {o}" for o in LOOKS if counts[o])
-    lines = [
-        Text.assemble(
-            (ended.verdict.upper() + but_for(report), f"bold {VERDICTS[ended.verdict][0]}"),
-            f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
-        ),
-        Text(f"clauses     {told}"),
-        *[Text(f"blocked     {line}", "yellow") for line in blocked(report)],
-        *[Text(f"behind      {line}", "yellow") for line in unreached(report)],
-        Text(f"arithmetic  {ended.arithmetic} ({ended.reads} reads)"),
-        Text(
-            f"played      {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
-            f"budget {started.budget}, seed {started.seed}"
-        ),
-        *[Text(f"trouble     {count} x {message}", "yellow") for message, count in list(ended.errors.items())[:5]],
-        *[Text(f"note        {note}", "yellow") for note in report.notes],
-        *[Text(f"next        {line}", "cyan") for line in next_steps(report)],
+    verdict = Text.assemble(
+        (ended.verdict.upper() + but_for(report), f"bold {VERDICTS[ended.verdict][0]}"),
+        f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
+    )
+    played = f"{ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
+    rows = [
+        ("clauses", Text(told)),
+        *[("not offered", Text(f"{line}; -v lists them)")) for line in [not_offered(report)] if line],
+        *[("blocked", Text(line, "yellow")) for line in blocked(report)],
+        *[("behind", Text(line, "yellow")) for line in unreached(report)],
+        *[("arithmetic", Text(line)) for line in [arithmetic(report)] if line],
+        ("played", Text(f"{played}budget {started.budget}, seed {started.seed}")),
+        *[("trouble", Text(f"{count} x {message}", "yellow")) for message, count in list(ended.errors.items())[:5]],
+        *[("note", Text(note, "yellow")) for note in report.notes],
+        *[("next", Text(line, "cyan")) for line in next_steps(report)],
     ]
-    return Group(*lines)
+    return Group(verdict, _Labelled(rows, width=11))
 
 
 def blocked(report: TargetReport) -> list[str]:
@@ -153,7 +185,10 @@ def blocked(report: TargetReport) -> list[str]:
     for clause in report.clauses:
         if clause.outcome == "blocked":
             why.setdefault(clause.why.removeprefix("blocked "), []).append(clause.clause)
-    return [f"{' '.join(clauses)} {blocker}" for blocker, clauses in why.items()]
+    return [
+        f"{' '.join(clauses)} {blocker}, whose failure hides {'it' if len(clauses) == 1 else 'them'}"
+        for blocker, clauses in why.items()
+    ]
 
 
 def next_steps(report: TargetReport) -> list[str]:

@@ -66,7 +66,7 @@ class Writer:
         if not self.config.is_rows:
             return self.keep("c0", built)
         if not 1 <= self.config.row_count <= MOST_ROWS:
-            raise ScriptError(f"no script can make a group with {self.config.row_count:.10g} rows")
+            raise ScriptError(f"its group has {self.config.row_count:.10g} rows, and a script makes 1 to {MOST_ROWS}")
         self.rows["c0"] = self.config.row_count
         return self.keep("c0", f"merged([{', '.join([built] * self.config.row_count)}])")
 
@@ -75,7 +75,7 @@ class Writer:
         for kind, write in _WRITERS.items():
             if isinstance(call, kind):
                 return write(self, call, refused)
-        raise ScriptError(f"no script can make the call {call.verb!r}")
+        raise ScriptError(f"a script makes the calls of a runtime, and {call.verb!r} is none of them")
 
     def keep(self, name: str, value: str) -> str:
         """Write that a value gets a name."""
@@ -84,10 +84,10 @@ class Writer:
 
 def _append(writer: Writer, call: Any, refused: bool) -> str:
     if call.verb not in ("decode", "window", "dense") or not 1 <= call.length <= MOST:
-        raise ScriptError(f"no script can make the call {call.verb!r} of {call.length:.10g} positions")
+        raise ScriptError(f"a script makes no call {call.verb!r} of {call.length:.10g} positions")
     how = call.malformed
     if how is not None and how not in SPOILS:
-        raise ScriptError(f"no script can spoil tensors by {how!r}")
+        raise ScriptError(f"a script cannot spoil tensors by {how!r}")
     count = writer.rows.get(call.on, writer.config.batch)
     alike = call.on not in writer.rows  # the sequences of a batch get the same tokens
     first = 1000 if how is not None else writer.token
@@ -139,7 +139,7 @@ def _cache(writer: Writer, call: Any, _refused: bool) -> str:
 def _roll_back(writer: Writer, call: Any, _refused: bool) -> str:
     if writer.made.of_mlx_lm:
         if len(set(call.keep)) > 1:
-            raise ScriptError("mlx-lm trims all rows of a group by one number")
+            raise ScriptError("mlx-lm trims all rows of a group by one number, and here each row has its own")
         return f"roll_back({call.on!r}, {call.keep[0]})"
     return f"things[{call.on!r}].roll_back({call.keep[0] if len(call.keep) == 1 else list(call.keep)})"
 
@@ -152,7 +152,7 @@ def _round(writer: Writer, call: Any, _refused: bool) -> str:
 
 def _save(writer: Writer, call: Any, _refused: bool) -> str:
     if not writer.made.of_mlx_lm:
-        raise ScriptError("no script can save a cache: by which call is not known")
+        raise ScriptError("by which call the class is saved to a file is known to its adapter alone")
     return f"save({call.on!r}, {call.as_!r})"
 
 

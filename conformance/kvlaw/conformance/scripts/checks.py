@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 
 from kvlaw.conformance.events import FailureFound, StepShown, Strip
+from kvlaw.conformance.reports.mishaps import mishap
+from kvlaw.conformance.reports.wording import about
 from kvlaw.conformance.scripts.made import ScriptError
 from kvlaw.spec.calls import Call
 
@@ -14,8 +16,8 @@ def check_lines(failure: FailureFound, step: StepShown, call: Call | None) -> li
     """Write the lines that judge the last call, whose answer is ``answer``."""
     if failure.field not in CHECKS or call is None:
         raise ScriptError(
-            f"no script can judge {failure.field!r}: a script sees what a runtime sees, "
-            f"and judges {', '.join(sorted(CHECKS))}"
+            f"law and cache part in {about(failure.field)}, and a script sees no more than a runtime does: "
+            "what is answered, fetched, masked and visible, offsets, and what can be trimmed"
         )
     return CHECKS[failure.field](failure, step, call)
 
@@ -31,7 +33,7 @@ def _strip(step: StepShown, what: str) -> Strip:
     of = "" if row is None else f"row {row}"
     found = next((s for s in step.strips if s.what == what and s.of == of and s.law is not None), None)
     if found is None or found.more:
-        raise ScriptError("no script can be written: the record does not tell which tokens the law wants")
+        raise ScriptError("the record does not tell which tokens the law wants")
     return found
 
 
@@ -63,7 +65,7 @@ def _fetches(_failure: FailureFound, step: StepShown, _call: Call) -> list[str]:
 
 def _torn(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
     if not call.appends and call.verb != "attend":
-        raise ScriptError("no script can judge the storage itself: whose bytes lie in it is not what a runtime asks")
+        raise ScriptError("law and cache part in the storage itself, and no runtime asks whose bytes lie there")
     return [
         "keys, values = answer[0]",
         f"mine, theirs = tokens_of(keys, {_row(step) or 0}), tokens_of(values, {_row(step) or 0})",
@@ -74,13 +76,13 @@ def _torn(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
 
 def _answer(failure: FailureFound, step: StepShown, _call: Call) -> list[str]:
     if not re.fullmatch(r"-?\d+", step.expected):
-        raise ScriptError(f"no script can judge the answer {failure.expected!r}")
+        raise ScriptError(f"the answer {failure.expected!r:.80} is no number")
     return [f'end(answer == {step.expected}, "answers {step.expected}", f"answers {{answer!r}}")']
 
 
 def _offset(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
     if not re.fullmatch(r"\d+", step.expected):
-        raise ScriptError(f"no script can judge the offset {step.expected!r:.80}")
+        raise ScriptError(f"the offset {step.expected!r:.80} is no number")
     name, row = getattr(call, "as_", None) or call.on, _row(step)
     name = call.on if call.appends or call.verb in ("state", "mask", "merge") else name
     where = f"offsets(things[{name!r}])" + ("" if row is None else f"[{row}]")
@@ -104,9 +106,22 @@ def _handed(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
     ]
 
 
+def _mask_width(_failure: FailureFound, step: StepShown, call: Call) -> list[str]:
+    if not call.appends:
+        raise ScriptError("the mask was not made for an append")
+    return [
+        "(keys, values), mask, length = answer",
+        'shape = (1, 1, *mask.shape)[-2:] if hasattr(mask, "shape") else (length, keys.shape[2])',
+        "fits = shape[1] == keys.shape[2] and shape[0] in (1, length)",
+        f"end(fits, {step.expected!r}, f\"a mask of shape {{list(getattr(mask, 'shape', ()))}}\")",
+    ]
+
+
 def _outcome(failure: FailureFound, _step: StepShown, _call: Call) -> list[str]:
+    if (met := mishap(failure)) is not None and met.word in ("hung", "crashed", "broke off"):
+        raise ScriptError(f"{met.sentence}, and that would be the end of a script, too")
     if failure.observed.startswith("error"):
-        raise ScriptError("no script can judge it: the call was carried out, but what it made cannot be shown")
+        raise ScriptError("the call was carried out, but what it made cannot be shown")
     return [f'end(True, {failure.expected!r}, "refused" if answer is None else "carried out")']
 
 
@@ -118,6 +133,7 @@ CHECKS: dict[str, Check] = {
     "offset": _offset,
     "can_trim": _can_trim,
     "handed": _handed,
+    "mask_width": _mask_width,
     "torn": _torn,
 }
 """Field to the lines that judge it."""

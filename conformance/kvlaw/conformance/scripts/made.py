@@ -7,9 +7,16 @@ from attrs import field, frozen
 
 from kvlaw.spec.config import Config, LayerSpec
 
+INSTEAD = "send the trace of its block: kvlaw try 'TRACE' --target TARGET walks it wherever both are installed"
+
 
 class ScriptError(ValueError):
-    """A failure of which no script can be written: says why."""
+    """A failure of which no script can be written: ``why``, and what there is ``instead``."""
+
+    def __init__(self, why: str, instead: str = INSTEAD) -> None:
+        """Say why, and what there is instead."""
+        super().__init__(f"no script can show this failure: {why}. Instead, {instead}")
+        self.why = why
 
 
 MLX_LM = "mlx_lm.models.cache"
@@ -21,6 +28,10 @@ _SERIAL = {
     "BatchRotatingKVCache": "RotatingKVCache",
 }
 """A target of mlx-lm to the class of its serial caches."""
+
+
+_ARRAYS = {"mlx": "mlx", "numpy": "numpy, ml-dtypes"}
+"""The packages that make the arrays of a script."""
 
 
 @frozen
@@ -76,10 +87,10 @@ def made_of(target: str) -> Made:
             dict(word.split("=", 1) for option, word in given if option == name) for name in ("--set", "--map")
         )
     except ValueError:
-        raise ScriptError(f"no script can be written: {target!r:.200} is no target with its options") from None
+        raise ScriptError(f"{target!r:.200} is no target with its options") from None
     odd = next((name for name in mapping.values() if not name.isidentifier()), None)
     if odd is not None:
-        raise ScriptError(f"no script can be written: {odd!r} is no name of a parameter")
+        raise ScriptError(f"{odd!r} is no name of a parameter")
     scheme, _, name = words[0].partition(":") if words else ("", "", "")
     if scheme == "builtin" and name.startswith("mlx_lm."):
         return _of_mlx_lm(name.removeprefix("mlx_lm."), options, "")
@@ -88,15 +99,21 @@ def made_of(target: str) -> Made:
         return _of_mlx_lm(cache, options, release)
     if scheme == "py":
         array = options.get("array") or ("mlx" if find_spec("mlx") is not None else "numpy")
-        return Made(name, array, options.get("clone", "method"), mapping, needs=f"{array} and {name.partition(':')[0]}")
+        return Made(
+            name,
+            array,
+            options.get("clone", "method"),
+            mapping,
+            needs=f"{_ARRAYS.get(array, array)} and {name.partition(':')[0]}",
+        )
     why = _WHY.get(scheme, "kvlaw does not know how to import its class")
-    raise ScriptError(f"no script can be written for {target}: {why}")
+    raise ScriptError(f"{target} is no class that it could import: {why}")
 
 
 _WHY = {
     "builtin": "its calls are not those of mlx-lm's caches",
     "fault": "a planted fault lives in kvlaw's own reference",
-    "cmd": "it is a program of its own; replay the trace by kvlaw, or send it the calls of kvlaw testee",
+    "cmd": "it is a program of its own",
     "vectors": "its answers come from a file",
 }
 
@@ -104,10 +121,10 @@ _WHY = {
 def _of_mlx_lm(name: str, options: dict[str, str], release: str) -> Made:
     if name not in _SERIAL:
         raise ScriptError(
-            f"no script can be written for mlx-lm's {name}, only for {', '.join(_SERIAL)}: these hold columns of tokens"
+            f"a script tells tokens by the columns of mlx-lm's {', '.join(_SERIAL)}, and {name} is none of these"
         )
     if "step" in options:
-        raise ScriptError("no script can be written for compiled steps")
+        raise ScriptError("its decodes are compiled steps, which a script does not make")
     needs = f"mlx and {release or 'mlx-lm'}"
     return Made(f"{MLX_LM}:{_SERIAL[name]}", "mlx", options.get("clone", "deepcopy"), library=MLX_LM, needs=needs)
 

@@ -5,6 +5,8 @@ import textwrap
 from importlib.resources import files
 
 from kvlaw.conformance.events import FailureFound, StepShown
+from kvlaw.conformance.reports.failure_text import headline, try_command
+from kvlaw.conformance.reports.wording import demanded, shown
 from kvlaw.conformance.reports.words import clean
 from kvlaw.conformance.scripts.calls import Writer
 from kvlaw.conformance.scripts.checks import check_lines
@@ -31,17 +33,24 @@ def write_script(failure: FailureFound) -> str:
     """Write a failure as a Python script.
 
     Raises:
-        ScriptError: if that cannot be, with the reason.
+        ScriptError: if that cannot be, with the reason and the way out.
     """
+    try:
+        return _script(failure)
+    except ScriptError as error:
+        raise ScriptError(error.why, f"send its trace: {try_command(failure)} (wherever both are installed)") from None
+
+
+def _script(failure: FailureFound) -> str:
     made, config = made_of(failure.target), failure.trace.config
     if not failure.steps:
         raise ScriptError("its steps were not told, since the check ended before it could: check or replay it first")
     if config.bits is not None:
-        raise ScriptError("no script can be written for caches of codes: their columns do not tell their tokens")
+        raise ScriptError("its cache stores codes, whose columns do not tell their tokens")
     if config.is_recurrent:
-        raise ScriptError("no script can be written for recurrent layers: their state does not tell its tokens")
+        raise ScriptError("the state of a recurrent layer does not tell its tokens")
     if not failure.steps[-1].diverges:
-        raise ScriptError("the trace did not fail when it was run again: a script would show nothing")
+        raise ScriptError("its trace did not fail when it was run again")
     writer = Writer(made, config)
     body = _body(failure, writer)
     return "".join([_head(failure, made), _helpers(writer, config), "\n\n", *body])
@@ -56,33 +65,64 @@ def check_duck(subject: object, name: str) -> None:
     own = name.startswith("py:") and type(adapter) not in (DuckAdapter, DuckRowsAdapter)
     if not isinstance(adapter, DuckAdapter) or own:
         made_of(name)  # which may know better why
-        raise ScriptError(f"no script can be written for {name}: it is not asked by the calls of mlx-lm's caches")
+        raise ScriptError(f"{name} is not asked by the calls of mlx-lm's caches, but by an adapter of its own")
 
 
 def _head(failure: FailureFound, made: Made) -> str:
+    last = failure.steps[-1]
     about = [
-        f"{failure.clause} ({failure.level}): {failure.title}.",
+        f"{headline(failure)} ({failure.level}).",
         "",
         *failure.prose.splitlines(),
         "",
         f"The trace: {failure.text}",
-        f"The law says: {failure.field}: {failure.expected}",
-        f"The cache shows: {failure.field}: {failure.observed}",
+        f"The law says: {demanded(last)}",
+        f"The cache shows: {shown(last)}",
         "",
         f"Found by kvlaw ({failure.id}) on {failure.target}; this script needs {made.needs}, and no kvlaw.",
-        "It exits with 1 while the fault is there, with 0 once it is gone.",
+        "",
+        "Exit codes:",
+        "0: the law is kept, the fault is gone.",
+        "1: the fault is there.",
+        "2: the script could not be run (a package is missing, the class cannot be built): nothing is known.",
         "To try another class with the same interface: python THIS_FILE module:Class",
     ]
     lines = [part for line in about for part in textwrap.wrap(clean(line), 110) or [""]]
     text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
+    modules = "import copy\nimport importlib\nimport inspect\nimport os\nimport sys\nimport tempfile\nimport traceback"
     return (
-        f'"""{text}\n"""\n\nimport copy\nimport importlib\nimport inspect\nimport os\nimport sys\nimport tempfile\n\n'
+        f'"""{text}\n"""\n\n{modules}\n\n{_NOT_RUN}\n'
         f"{_IMPORTS[made.array]}\n\n"
         "sys.path.append(os.getcwd())\n"
         f'module, _, name = (sys.argv[1] if len(sys.argv) > 1 else {made.path!r}).partition(":")\n'
         "Cache = importlib.import_module(module)\n"
         'for part in name.split("."):\n    Cache = getattr(Cache, part)\n\n'
     )
+
+
+_NOT_RUN = '''
+PACKAGES = {"numpy": "numpy", "ml_dtypes": "ml-dtypes", "mlx": "mlx", "mlx_lm": "mlx-lm"}
+
+
+def not_run(kind, error, trace):
+    """Leave with 2 where a module is missing, or the script itself fails: that says nothing about the fault."""
+    if issubclass(kind, KeyboardInterrupt):
+        os._exit(130)
+    missing = (getattr(error, "name", None) or "").partition(".")[0] if issubclass(kind, ImportError) else ""
+    if missing in PACKAGES:
+        print(f"{missing} is missing: pip install {PACKAGES[missing]}", file=sys.stderr)
+    elif missing:
+        print(f"{error}: run this where {missing} can be imported, in its folder for example", file=sys.stderr)
+    else:
+        traceback.print_exception(kind, error, trace)
+    print("the script could not be run: nothing is known about the fault", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(2)
+
+
+sys.excepthook = not_run
+'''
 
 
 def _helpers(writer: Writer, config: Config) -> str:
@@ -199,7 +239,7 @@ def _parsed(text: str) -> Call:
     try:
         return parse_call(text)[0]
     except TraceError as error:
-        raise ScriptError(f"no script can be written: {error}") from None
+        raise ScriptError(f"{error}") from None
 
 
 def _uses(begin: str, text: str) -> bool:

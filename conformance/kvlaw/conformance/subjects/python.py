@@ -176,6 +176,18 @@ class Factory:
         values |= {name: getattr(layer, name) for name in _given(layer)}
         return {self.mapping.get(name, name): value for name, value in values.items() if self.takes(name)}
 
+    def told(self, config: Config) -> str:
+        """Tell by which call the first cache of a trace is built."""
+        rows = {self.mapping.get("rows", "rows"): config.row_count} if self.takes("rows") and config.is_rows else {}
+        layer = config.layer if rows else config.layer.serial
+        given = {**self.arguments(layer, config), **rows}
+        words = [
+            f"{name}={value!r}" if isinstance(value, int | str) else f"{name}={config.dtype}"
+            for name, value in given.items()
+        ]
+        call = f"{self.text.rpartition(':')[2]}({', '.join(words)})"
+        return call if rows or not config.is_rows else f"{call}, {config.row_count} of them merged"
+
     def check(self, layer: LayerSpec) -> None:
         """Raise ``TargetError`` if a cache of this layer cannot be asked for."""
         if layer.grows and not self.grows():
