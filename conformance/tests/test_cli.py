@@ -121,6 +121,14 @@ def test_a_check_shows_blocks_a_table_a_verdict_and_writes_json():
     assert told["clauses"]["GROW-1"]["traces"][0]["calls"][-1]["call"] in {"decode", "window"}
 
 
+def test_a_target_whose_name_reads_like_an_emoji_is_told_by_its_name():
+    Path("ring.py").write_text(WRONG)
+    found = kvlaw("check", "py:ring:Cache", "--set", "array=numpy", "--budget", "quick")
+    sys.modules.pop("ring", None)
+    assert found.exit_code == 1
+    assert {word for word in found.output.split() if word.startswith("py")} == {"py:ring:Cache"}
+
+
 def test_every_line_of_a_failure_block_fits_and_names_tokens():
     blocks = check_wrong().output.split("╭")[1:]
     for block in blocks:

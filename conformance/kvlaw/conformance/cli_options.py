@@ -22,8 +22,8 @@ def _width() -> int | None:
     return max(NARROWEST, int(asked[:5])) if asked.isascii() and asked.isdigit() else None
 
 
-console = Console(highlight=False, width=_width())
-errors = Console(stderr=True, highlight=False, width=_width())
+console = Console(highlight=False, emoji=False, width=_width())
+errors = Console(stderr=True, highlight=False, emoji=False, width=_width())
 
 
 class UnusableTargetError(click.ClickException):

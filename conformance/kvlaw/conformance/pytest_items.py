@@ -186,7 +186,7 @@ def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened", spe
     from kvlaw.conformance.telling import failure_found
 
     text = StringIO()
-    console = Console(file=text, width=_WIDTH, color_system=None, highlight=False)
+    console = Console(file=text, width=_WIDTH, color_system=None, highlight=False, emoji=False)
     for failure in clause.failures:
         try:
             save(failure)

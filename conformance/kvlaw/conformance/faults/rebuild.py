@@ -128,7 +128,7 @@ def _entry(name: str, found: Found) -> Entry:
 if __name__ == "__main__":
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     corpus = Path(str(files("kvlaw.conformance.corpus")))
     if sys.argv[1:]:
         extend(corpus, sys.argv[1:], lambda line: console.print(line, markup=False))

@@ -27,7 +27,7 @@ def prove_all(jobs: int, console: Console | None = None) -> ProofReport:
     """Prove all lemmas, showing on `console` how far it is."""
     started = time.monotonic()
     done = 0
-    with (console or Console(stderr=True)).status("starting the prover") as status:
+    with (console or Console(stderr=True, emoji=False)).status("starting the prover") as status:
 
         def tell(result: LemmaResult) -> None:
             nonlocal done

@@ -15,7 +15,7 @@ def _terminal(run: RunReport) -> str:
     from kvlaw.conformance.reports.terminal import print_run
 
     text = StringIO()
-    print_run(Console(file=text, width=WIDTH, color_system=None, highlight=False), run)
+    print_run(Console(file=text, width=WIDTH, color_system=None, highlight=False, emoji=False), run)
     return text.getvalue()
 
 

@@ -47,7 +47,7 @@ def explore(budget: Budget, console: Console | None = None, jobs: int = 1) -> Ex
     An interrupt ends it with what was seen.
     """
     started = time.monotonic()
-    with (console or Console(stderr=True)).status("starting") as status:
+    with (console or Console(stderr=True, emoji=False)).status("starting") as status:
 
         def tell(space: Space, states: int, transitions: int) -> None:
             status.update(f"{space.name}: {states:,} states, {transitions:,} transitions")
