@@ -395,7 +395,7 @@ def columns_index(start: int, stop: int) -> Index:
 
 
 def _prefix(stop: int, columns: int) -> Index | None:
-    return None if stop == columns else columns_index(0, stop)
+    return None if stop == columns else (ALL, ALL, slice(stop))  # MLX reads no start faster than a 0
 
 
 def _ranges(*pairs: tuple[int, int]) -> tuple[Index, ...]:

@@ -108,6 +108,9 @@ class GroupAppends(GroupStanding):
         Raises:
             CacheError: if the arrays are refused; then nothing has changed.
         """
+        layout, geometry = self._layout, self._geometry
+        if layout is not None and geometry.at_rest and layout.fits_decode(keys, values):  # the hot path
+            return self._append(decode_plan(geometry), keys, values, layout, None).dense()
         return self._fetch(keys, values).dense()
 
     @clause("READ-10", "READ-17", "OWN-5", "PAD-5")
@@ -123,8 +126,6 @@ class GroupAppends(GroupStanding):
     @clause("READ-7", "READ-8", "PAD-5")
     def _fetch(self, keys: mx.array, values: mx.array) -> Planes:
         layout, geometry = self._layout, self._geometry
-        if layout is not None and geometry.at_rest and layout.fits_decode(keys, values):
-            return self._append(decode_plan(geometry), keys, values, layout, None)
         if layout is None or not layout.fits_window(keys, values):
             layout = self._admit(keys, values)
         length = keys.shape[2]
