@@ -252,6 +252,31 @@ def test_too_many_failures_are_not_listed(folder: Path, monkeypatch: pytest.Monk
     assert there(folder) == []
 
 
+def test_when_the_time_is_over_what_was_found_is_written_and_what_is_left_is_said(folder: Path):
+    done = init("--minutes", "0.00001")
+    assert done.exit_code == 4
+    assert there(folder) == WROTE
+    assert "left  1e-05 minutes were not enough for: ring: stored traces" in done.output
+    assert "kvlaw check --update-expectations goes on from here" in done.output
+    assert "is green now" not in done.output
+    assert run("check", "--update-expectations").exit_code == 4  # incomplete: some stored traces only
+    assert len(read_file(folder / "kvlaw-expectations.toml")) == 1
+    assert run("check", "--allow-incomplete").exit_code == 0
+
+
+def test_each_failure_is_told_when_it_is_found_and_numbers_agree(folder: Path):
+    done = init()
+    assert "s  TRIM-4  ring window=1 ; decode ; trim 1\n" in done.output
+    assert "round 1: 1 failure found\n" in done.output
+    assert "but for 1 expected failure\n" in done.output
+    assert "why the failure is there" in done.output
+    (entry,) = read_file(folder / "kvlaw-expectations.toml")
+    assert entry.reason == (
+        "a trim that the cache says it cannot do drops nothing: at `trim 1` the law says refused, the target shows ok"
+    )
+    assert "# >2  trim 1         refused           drops 1\n" in (folder / "kvlaw-expectations.toml").read_text()
+
+
 # The workflow and the action.
 
 

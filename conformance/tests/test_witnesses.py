@@ -197,7 +197,18 @@ def test_learning_drops_refreshes_and_adds_until_all_is_listed():
     assert became["here:2"] is None
     assert became["here:3"] == evolve(changed, observed="outcome: ok")
     assert {e.clause for e in found.added} == {"VIS-5"}
-    assert all(e.reason.startswith("found on 20") and "seed 0" in e.reason for e in found.added)
+    (added,) = found.added
+    title = load_clauses()["VIS-5"].title
+    assert added.text == "ring window=1 ; window 2"
+    assert added.reason == f"{title}: at `window 2` the law says sees t2, the target shows sees nothing"
+    assert added.comments[:4] == (
+        "    call           the law says     the target shows",
+        "    ring window=1  ok               ok",
+        ">1  window 2       sees t2          sees nothing",
+        ">                  sights: sees t2  sights: sees nothing",
+    )
+    assert added.comments[-1].startswith("found on 20")
+    assert "seed 0" in added.comments[-1]
     assert found.settled
     again = check(evolve(plan, expected=tuple(e for e in (*became.values(), *found.added) if e)), subject)
     assert not again.failed

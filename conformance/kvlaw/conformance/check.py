@@ -78,6 +78,7 @@ def check(
     report: Report | None = None,
     processes: Processes | None = None,
     on_failure: OnFailure | None = None,
+    until: float | None = None,
 ) -> CheckResult:
     """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far.
 
@@ -87,9 +88,10 @@ def check(
         report: told how far the check is.
         processes: where to play; without them everything is played here.
         on_failure: told of each failure when it is found, and again when it has been shortened.
+        until: when to stop by the monotonic clock, where failures are learnt; budgets of others count traces.
     """
     started = time.monotonic()
-    run = _Run(plan, subject, report, processes, on_failure)
+    run = _Run(plan, subject, report, processes, on_failure, until)
     interrupted = False
     try:
         run.replay()
@@ -105,7 +107,8 @@ def check(
     result = accounted(_result(plan, subject, whole), whole[0], run.witnesses)
     seconds = time.monotonic() - started
     stopped = run.stopped or getattr(subject, "unasked", "")
-    return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=stopped)
+    left = run.left if stopped else ()
+    return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=stopped, left=left)
 
 
 @define
@@ -117,6 +120,7 @@ class _Run:
     report: Report | None
     processes: Processes | None
     on_failure: OnFailure | None
+    until: float | None = None
     parts: tuple[Part, ...] = field(init=False)
     ended: dict[int, Ended] = field(factory=dict[int, Ended], init=False)
     going: dict[int, Findings] = field(factory=dict[int, Findings], init=False)
@@ -131,12 +135,18 @@ class _Run:
     def __attrs_post_init__(self) -> None:
         """List the parts."""
         self.parts = tuple(with_shared(self.plan, part) for part in parts(self.plan))
-        self.player = Player(self.plan, self.subject)
+        self.player = Player(self.plan, self.subject, until=self.until)
 
     @property
     def interrupted(self) -> bool:
         """A part says that it was interrupted."""
         return any(ended.interrupted for ended in self.ended.values())
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Name the parts that were not played to their end, each sort of a kind once."""
+        left = (part for index, part in enumerate(self.parts) if not (ended := self.ended.get(index)) or ended.stopped)
+        return tuple(dict.fromkeys(f"{part.kind}: {part.stage}" for part in left))
 
     def replay(self) -> None:
         """Replay what is listed, before all else; what holds is gone around from then on."""

@@ -235,7 +235,7 @@ def _check_one(
     """Check one target, tell what happens, and show what came of it; or check until all that is found is listed."""
     from kvlaw.conformance.check import Processes
     from kvlaw.conformance.check import check as run
-    from kvlaw.conformance.expectations.learn import learn
+    from kvlaw.conformance.expectations.learn import Listener, learn
     from kvlaw.conformance.recording import unusable
     from kvlaw.conformance.store import FOLDER
     from kvlaw.conformance.telling import failure_found, judged, progressed, target_started
@@ -253,7 +253,8 @@ def _check_one(
         record.tell(progressed(opened.name, progress))
 
     with _progress(record):
-        learnt = learn(plan, opened.subject, job.called, report, _say) if asked.update else None
+        listener = Listener(report, None, _say)
+        learnt = learn(plan, opened.subject, job.called, listener) if asked.update else None
         processes = Processes(pool, partial(_subject, job)) if pool.jobs > 1 else None
         result = (
             run(plan, opened.subject, report, processes, lambda failure: record.tell(failure_found(failure)))

@@ -210,6 +210,7 @@ class Player:
     plan: Plan
     subject: Subject
     listed: Listed = field(factory=dict[Kind, tuple[Known, ...]])
+    until: float | None = None
     _sessions: dict[Kind, Session] = field(factory=dict[Kind, Session], init=False)
 
     def carry_out(self, what: Part | Failure, tell: Tell) -> Ended | Failure:
@@ -261,7 +262,7 @@ class Player:
             fixed = frozenset(plan.fixed)
             made = Session(self.subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed)
             made.steering.known += self.listed.get(kind, ())
-            made.steering.learn = plan.learn
+            made.steering.learn, made.until = plan.learn, self.until
             self._sessions[kind] = made
         return self._sessions[kind]
 

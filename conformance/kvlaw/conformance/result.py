@@ -68,6 +68,8 @@ class CheckResult:
     interrupted: bool = False
     stopped: str = ""
     """Why the check ended before its time, other than by the user."""
+    left: tuple[str, ...] = ()
+    """What was not played to its end, where it was stopped."""
     shard: tuple[int, int] = (1, 1)
     """Which of how many shares of the check this is."""
 
