@@ -1,8 +1,10 @@
 """Listed failures are replayed first: every state that one can be in, what is said of it, and what an update does."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from attrs import evolve
@@ -281,6 +283,30 @@ def test_whatever_is_not_as_listed_turns_a_check_red_and_says_what_to_do(
     assert done.exit_code == 1, done.output
     assert said in done.output
     assert "Traceback" not in done.output
+
+
+def test_where_only_the_list_is_wrong_the_verdict_says_so_in_every_form(project: Path):
+    listed(project, HOLDS, STALE)
+    forms = {"json": "r.json", "junit": "r.xml", "markdown": "r.md", "html": "r.html"}
+    done = run(*(word for form, name in forms.items() for word in ("--report", f"{form}={name}")), "--events", "r.ndjson")
+    assert done.exit_code == 1
+    assert "STALE EXPECTATIONS  fault:trims-a-wrapped-ring" in done.output
+    assert "VIOLATIONS" not in done.output
+    assert json.loads((project / "r.json").read_text())["verdict"] == "stale expectations"
+    (verdict,) = ET.parse(project / "r.xml").getroot().iterfind(".//testsuite[@name='kvlaw verdicts']/testcase/failure")
+    assert str(verdict.get("message")).startswith("stale expectations: expectations: POS-2 (stale)")
+    assert "stale expectations" in (project / "r.md").read_text().splitlines()[0]
+    assert '<div class="word">stale expectations</div>' in (project / "r.html").read_text()
+    combined = CliRunner().invoke(cli, ["report", "--combine", "r.ndjson", "--exit-code"])
+    assert combined.exit_code == 1
+    assert "STALE EXPECTATIONS" in combined.output
+
+
+def test_what_is_not_listed_is_a_violation_whatever_else_is_stale(project: Path):
+    listed(project, STALE)
+    done = run()
+    assert done.exit_code == 1
+    assert "VIOLATIONS  fault:trims-a-wrapped-ring" in done.output
 
 
 def test_an_update_keeps_what_people_wrote(project: Path):

@@ -24,7 +24,13 @@ from kvlaw.conformance.reports.outcomes import look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.words import clean
 
-EXIT_CODES: dict[VerdictWord, int] = {"conformant": 0, "violations": 1, "incomplete": 4, "unusable": 3}
+EXIT_CODES: dict[VerdictWord, int] = {
+    "conformant": 0,
+    "violations": 1,
+    "stale expectations": 1,
+    "incomplete": 4,
+    "unusable": 3,
+}
 
 
 class CombineError(ValueError):
@@ -141,9 +147,11 @@ def _together(parts: Sequence[Part]) -> TargetReport:
 
 
 def verdict_of(report: TargetReport) -> VerdictWord:
-    """Work out the verdict: violations before incomplete before conformant."""
-    if any(look_of(c.outcome).case == "failed" for c in report.clauses) or report.wrong_witnesses():
+    """Work out the verdict: violations before stale expectations before incomplete before conformant."""
+    if any(look_of(c.outcome).case == "failed" for c in report.clauses):
         return "violations"
+    if report.wrong_witnesses():
+        return "stale expectations"
     return "incomplete" if report.open_musts() or not report.whole or not report.clauses else "conformant"
 
 

@@ -38,7 +38,7 @@ def _wrong(witness: WitnessReplayed) -> list[RenderableType]:
 def but_for(report: TargetReport) -> str:
     """Say behind the verdict how many failures it leaves out of account; nothing if there are none."""
     count = len(report.expected())
-    if not count or report.end.verdict == "violations":
+    if not count or report.end.verdict in ("violations", "stale expectations"):
         return ""
     return f" but for {count} expected failure{'' if count == 1 else 's'}"
 
