@@ -288,7 +288,9 @@ def test_whatever_is_not_as_listed_turns_a_check_red_and_says_what_to_do(
 def test_where_only_the_list_is_wrong_the_verdict_says_so_in_every_form(project: Path):
     listed(project, HOLDS, STALE)
     forms = {"json": "r.json", "junit": "r.xml", "markdown": "r.md", "html": "r.html"}
-    done = run(*(word for form, name in forms.items() for word in ("--report", f"{form}={name}")), "--events", "r.ndjson")
+    done = run(
+        *(word for form, name in forms.items() for word in ("--report", f"{form}={name}")), "--events", "r.ndjson"
+    )
     assert done.exit_code == 1
     assert "STALE EXPECTATIONS  fault:trims-a-wrapped-ring" in done.output
     assert "VIOLATIONS" not in done.output

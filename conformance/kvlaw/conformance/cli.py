@@ -12,6 +12,7 @@ from typing import Literal
 
 import click
 
+from kvlaw.conformance.cli_docs import docs
 from kvlaw.conformance.cli_init import init
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_releases import releases
@@ -57,7 +58,7 @@ def cli() -> None:
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, init, try_, replay, report, testee, vectors, releases):
+for command in (check, init, try_, replay, report, testee, vectors, releases, docs):
     cli.add_command(command)
 
 

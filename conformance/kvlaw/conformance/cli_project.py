@@ -111,9 +111,7 @@ def update(project: "Project", learnt: "Sequence[Learnt]") -> None:
     console.print(f"{where}: {told}", style="cyan", markup=False, soft_wrap=True)
     for found in learnt:
         if not found.settled:
-            line = (
-                f"{found.result.target}: still other failures after {found.rounds} rounds; run it again, or repair some"
-            )
+            line = f"{found.result.target}: still other failures in round {found.rounds}; run it again, or repair some"
             errors.print(line, style="yellow", markup=False, soft_wrap=True)
 
 

@@ -7,8 +7,12 @@ def line(event: Event) -> str:
     """Say what is going on; an empty text for an event that is no progress."""
     if not isinstance(event, Progressed):
         return ""
-    failed = f", {event.failures} clauses broken" if event.failures else ""
-    return f"{event.kind}: {event.stage}, {event.calls} calls{failed}"
+    failed = f", {_counted(event.failures, 'clause')} broken" if event.failures else ""
+    return f"{event.kind}: {event.stage}, {_counted(event.calls, 'call')}{failed}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 __all__ = ["line"]
