@@ -401,6 +401,10 @@ def try_(**arguments: Any) -> None:
             on a list of layers a claim speaks of every layer, or of one: layer 1 sees t3..t6
 
     \b
+    A trace that is copied from a report, from a file of expectations or from .kvlaw/failures is taken as it stands
+    there, also as a table of steps; '-' reads it from the standard input.
+
+    \b
     A trace is walked if it appends at most 16,384 positions, and no call has more than 16,777,216 scores
     (batch x query heads x queries x fetched columns).
     """  # noqa: D301  # click looks for the control character itself
@@ -410,10 +414,10 @@ def try_(**arguments: Any) -> None:
 
 def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) -> None:
     from kvlaw.conformance.claims import unkept, unobserved
-    from kvlaw.spec.text_form import parse
+    from kvlaw.conformance.pasted import read
 
     try:
-        written = parse(trace)
+        written = read(sys.stdin.buffer.read().decode(errors="replace") if trace == "-" else trace)
     except TraceError as error:
         raise click.UsageError(str(error)) from None
     if problem := trace_too_large(written.trace):
