@@ -74,7 +74,7 @@ class Chosen:
     settings: dict[str, Any]
     mapping: dict[str, str]
 
-    def open(self, target: str) -> "Opened":
+    def open(self, target: Any) -> "Opened":
         """Open a target, or end with the message that says why it cannot be."""
         from kvlaw.conformance.opening import SettingError, open_any
         from kvlaw.conformance.subjects.errors import TargetError

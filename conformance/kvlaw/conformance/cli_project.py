@@ -84,7 +84,7 @@ def opened_for(job: "Job") -> "Opened":
     settings = dict(job.settings)
     if len(kinds) == 1:
         settings.setdefault("kind", kinds[0])
-    opened = Chosen(settings, job.mapping).open(job.target)
+    opened = Chosen(settings, job.mapping).open(job.target if job.given is None else job.given)
     if "kind" in settings or not kinds:
         return opened
     lacking = [kind for kind in kinds if kind not in opened.kinds]
