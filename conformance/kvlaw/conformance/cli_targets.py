@@ -75,6 +75,27 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
     return value
 
 
+def with_spec(command: Any) -> Any:
+    """Add ``--spec``."""
+    return click.option(
+        "--spec",
+        callback=_spec,
+        metavar="VERSION",
+        show_default="what the configuration says, else the newest",
+        help="Hold the target to the clauses of that version of the specification only.",
+    )(command)
+
+
+def pinned(spec: str | None) -> str:
+    """Give the version whose clauses count: the one that is asked for, else the one that is configured."""
+    from kvlaw.conformance.configuration import ConfigurationError, find
+
+    try:
+        return find().spec if spec is None else spec
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+
+
 @click.command()
 @click.argument("target", required=False)
 @click.option(
@@ -118,13 +139,7 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
     default="",
     help="Share failing traces: a folder, or redis://HOST:PORT/NUMBER.",
 )
-@click.option(
-    "--spec",
-    callback=_spec,
-    metavar="VERSION",
-    show_default="what the configuration says, else the newest",
-    help="Hold the target to the clauses of that version of the specification only.",
-)
+@with_spec
 @with_report_options
 @click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause.")
@@ -387,6 +402,7 @@ def _rerun(failure: "Failure", opened: "Opened", plan: "Plan") -> "tuple[Step, .
     show_default="layout for kvlaw's own caches and the oracle, core for others",
     help="The clauses that count, as for kvlaw check.",
 )
+@with_spec
 @with_target_options
 def try_(**arguments: Any) -> None:
     """Run one hand-written TRACE and show, step by step, what the law says and what the target shows.
@@ -412,7 +428,7 @@ def try_(**arguments: Any) -> None:
     _try(**arguments, chosen=chosen_by(settings, mapping))
 
 
-def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) -> None:
+def _try(*, trace: str, target: str, profile: "Profile | None", spec: str | None, chosen: Chosen) -> None:
     from kvlaw.conformance.claims import unkept, unobserved
     from kvlaw.conformance.pasted import read
 
@@ -424,7 +440,7 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
         raise click.UsageError(problem)
     opened = chosen.open(target)
     own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
-    steps = walk_or_end(opened, written.trace, profile or own)
+    steps = walk_or_end(opened, written.trace, profile or own, pinned(spec))
     broken = unkept(written, steps)
     show_steps(written.trace, steps, opened.target)
     for claim in broken:
@@ -436,8 +452,11 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
     sys.exit(1 if broken or any(s.divergences for s in steps) else 0)
 
 
-def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
-    """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
+def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile", spec: str = "") -> "tuple[Step, ...]":
+    """Walk a trace, showing how far it is, or end with the message that says which call cannot be made.
+
+    ``spec`` is the version of the specification whose clauses count, without one the newest.
+    """
     from kvlaw.conformance.check import replay as walk
     from kvlaw.conformance.session import StoppedError, TargetGoneError
     from kvlaw.reference.oracle import UnknownObjectError
@@ -447,7 +466,11 @@ def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[St
     try:
         with errors.status("walking") as status:
             calls = len(trace.calls)
-            return walk(opened.subject, profile, trace, lambda n: status.update(f"walking: call {n} of {calls}"))
+
+            def tell(number: int) -> None:
+                status.update(f"walking: call {number} of {calls}")
+
+            return walk(opened.subject, profile, trace, tell, spec)
     except UnknownObjectError as error:
         raise click.UsageError(str(error)) from None
     except TargetGoneError as error:
@@ -473,4 +496,15 @@ def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
         console.print(f"breaks {divergence.clause}: {title}", style="bold red", markup=False)
 
 
-__all__ = ["FAILS", "check", "judge_target", "progressing", "ready", "show_steps", "try_", "walk_or_end"]
+__all__ = [
+    "FAILS",
+    "check",
+    "judge_target",
+    "pinned",
+    "progressing",
+    "ready",
+    "show_steps",
+    "try_",
+    "walk_or_end",
+    "with_spec",
+]
