@@ -17,6 +17,7 @@ from kvlaw.conformance.expectations.outcomes import accounted
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.expectations.witnesses import Witness, replayed
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.interrupts import ending
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.policies import fitting, served, told_of
 from kvlaw.conformance.parts import (
@@ -98,6 +99,7 @@ def check(
         run.play()
         run.shorten()
     except KeyboardInterrupt:
+        ending()
         interrupted = True
     except WorkerError as error:
         run.stopped = f"{error}; to find the call, check it in a process of its own: cmd:kvlaw testee serve TARGET"

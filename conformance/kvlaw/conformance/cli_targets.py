@@ -19,6 +19,7 @@ from attrs import evolve
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
 from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
 from kvlaw.conformance.cli_reports import recorded, recording_by, with_report_options
+from kvlaw.conformance.interrupts import terminated
 from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
@@ -276,7 +277,7 @@ def _check_one(
             if learnt is None
             else learnt.result
         )
-    hurried = False
+    hurried = terminated()
     for failure in (failure for clause in result.failed for failure in clause.failures):
         steps: tuple[Step, ...] = ()
         _keep(failure, folder)

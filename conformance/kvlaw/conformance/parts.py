@@ -16,6 +16,7 @@ from kvlaw.conformance.database import reached
 from kvlaw.conformance.expectations.entries import Expected
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.interrupts import ending
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
 from kvlaw.conformance.machines.policies import served, sweep
@@ -230,6 +231,7 @@ class Player:
             session.steering.turn()
             self._play(part, session)
         except KeyboardInterrupt:
+            ending()
             interrupted = True
         except StoppedError as error:
             stopped = str(error)
