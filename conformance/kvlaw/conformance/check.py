@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from kvlaw.conformance.database import reached
 from kvlaw.conformance.expectations.outcomes import accounted
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.expectations.witnesses import Witness, replayed
@@ -98,6 +99,7 @@ def check(
         run.replay()
         run.play()
         run.shorten()
+        run.tidy()
     except KeyboardInterrupt:
         ending()
         interrupted = True
@@ -130,6 +132,8 @@ class _Run:
     calls: int = field(default=0, init=False)
     failing: set[str] = field(factory=set[str], init=False)
     """What the parts that have ended add up to: a campaign has very many."""
+    saved: set[Trace] = field(factory=set[Trace], init=False)
+    """The traces of all failures that were told, each of which a database was given."""
     stopped: str = field(default="", init=False)
     witnesses: tuple[Witness, ...] = field(default=(), init=False)
     player: Player = field(init=False)
@@ -183,6 +187,19 @@ class _Run:
             if self.on_failure is not None:
                 self.on_failure(failure)
 
+    def tidy(self) -> None:
+        """Drop shared traces that a whole check has outlived, and those that it found on the way to the shortest.
+
+        Without the newest clauses nobody can say that a trace passes.
+        """
+        plan = self.plan
+        if not plan.database or self.interrupted or self.stopped or plan.spec not in ("", load_clauses().versions[-1]):
+            return
+        shortest = {failure.trace for failure in self.shortest.values()}
+        outlived = {trace for ended in self.ended.values() for trace in ended.findings.outlived}
+        for trace in (outlived | self.saved) - shortest:
+            reached(plan.database).drop(plan.target, plan.profile, trace)
+
     def whole(self) -> tuple[Findings, list[Failure]]:
         """Add up what was found, with the failures as short as they are known."""
         whole = Findings()
@@ -217,6 +234,7 @@ class _Run:
         going = self.going.setdefault(index, Findings())
         if isinstance(what, Failure):
             going.found(what)
+            self.saved.add(what.trace)
             if self.on_failure is not None:
                 self.on_failure(what)
         else:

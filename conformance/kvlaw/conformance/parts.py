@@ -174,7 +174,7 @@ def with_shared(plan: Plan, part: Part) -> Part:
     """Give a part of shared traces those that the database has now."""
     if part.stage != "shared traces":
         return part
-    return evolve(part, shared=reached(plan.database).traces(plan.target, part.kind))
+    return evolve(part, shared=reached(plan.database).traces(plan.target, part.kind, plan.profile))
 
 
 def _parts_of(kind: Kind, machine: Machine, examples: int, steps: int, seed: int) -> list[Part]:
@@ -281,7 +281,7 @@ class Player:
             for trace in part.shared:
                 if self._chosen(trace.config):
                     with suppress(UnknownObjectError):  # somebody else's text: nobody can be asked it
-                        session.play(trace)
+                        session.play_shared(trace)
         else:
             self._play_stored(part.kind, session)
 

@@ -84,6 +84,8 @@ class Findings:
     """How often each listed failure was met."""
     detours: int = field(default=0, init=False)
     """How often a trace went on behind a listed failure."""
+    outlived: list[Trace] = field(factory=list[Trace], init=False)
+    """Shared traces that do not fail any more, or fail by what is found here as well."""
     learnt: list[Failure] = field(factory=list[Failure], init=False)
     """Failures that were found and not listed, where they were to be learnt."""
 
@@ -99,6 +101,7 @@ class Findings:
         self.met.update(other.met)
         self.detours += other.detours
         self.learnt += other.learnt
+        self.outlived += other.outlived
         self.exercised.update(other.exercised)
         self.rules.update(other.rules)
         self.errors.update(other.errors)
@@ -192,6 +195,15 @@ class Session(Findings):
         if detour is not None:
             self._play_on(detour, about)
         return steps
+
+    def play_shared(self, trace: Trace) -> None:
+        """Play a trace that others have found, and say of it whether it need not be kept: only what is listed stays."""
+        steps = self.play(trace)
+        if steps[-1].divergences and self.steering.known:
+            cut = Trace(trace.config, trace.calls[: len(steps) - 1])
+            if self.steering.listed(self.attribute(cut, steps[-1].divergences[0])) is not None:
+                return
+        self.outlived.append(trace)
 
     def _play_on(self, detour: Detour, about: str) -> None:
         """Play a stored trace around listed failures, to its end."""
