@@ -311,6 +311,23 @@ def test_what_is_not_listed_is_a_violation_whatever_else_is_stale(project: Path)
     assert "VIOLATIONS  fault:trims-a-wrapped-ring" in done.output
 
 
+def test_runs_by_different_versions_stay_apart_and_say_so(project: Path):
+    """An unpinned run is one by the newest version: the same share of both would count twice."""
+    listed(project, HOLDS)
+    newest = load_clauses().versions[-1]
+    for name, words in {"old": ("--spec", "1.0"), "new": ("--spec", newest, "--seed", "1"), "none": ()}.items():
+        assert run(*words, "--events", f"{name}.ndjson").exit_code == 0
+    said = {}
+    for names in (("old", "none"), ("new", "none")):
+        records = [f"{name}.ndjson" for name in names]
+        done = CliRunner().invoke(cli, ["report", "--combine", *records, "--format", "json"])
+        told = json.loads(done.output)
+        said[names] = [target["target"] for target in (told if isinstance(told, list) else [told])]
+    target = "fault:trims-a-wrapped-ring"
+    assert said["old", "none"] == [f"{target} (spec 1.0)", f"{target} (spec {newest})"]
+    assert said["new", "none"] == [target]
+
+
 def test_an_update_keeps_what_people_wrote(project: Path):
     changed = HOLDS.replace("ring window=1 ; decode ; trim 1", "ring window=3 ; window 4 ; trim 2") + 'observed = "?"\n'
     listed(project, "# stays\n\n# goes\n" + STALE, "# asked in May\n" + changed)

@@ -52,7 +52,7 @@ class Part:
         fixed = " ".join(f"{name}={value}" for name, value in sorted(started.fixed.items()))
         facts = {
             "profile": started.profile,
-            "spec": started.spec,
+            "spec": started.spec or dict(self.versions).get("spec", ""),  # unpinned: by the newest that it knew
             "kinds": " ".join(sorted(started.kinds)),
             "fixed": fixed,
         }
