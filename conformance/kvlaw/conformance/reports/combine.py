@@ -56,7 +56,7 @@ class Part:
             "kinds": " ".join(sorted(started.kinds)),
             "fixed": fixed,
         }
-        return (*facts.items(), *self.versions)
+        return (*facts.items(), *(version for version in self.versions if version[0] != "spec"))
 
 
 def combine(runs: Sequence[tuple[str, RunReport]]) -> RunReport:
