@@ -207,8 +207,10 @@ def test_every_stored_trace_survives_the_text_form():
         assert again == entry.trace, entry.id
 
 
-def test_an_entry_without_a_link_asks_for_one():
-    assert written(MORE).endswith('# link = "https://..."')
+def test_an_entry_without_a_link_asks_for_one_and_takes_that_with_it():
+    assert '\n# link = "https://..."\nreason = ' in written(MORE)
+    assert "# link" not in written(evolve(MORE, link="https://example.org/12"))
+    assert edited(f"{HEAD}\n{written(MORE)}\n", Edits(removed={0})) == HEAD
 
 
 STEPS = ("    call     the law says  the target shows", ">1  decode  sees t1       sees nothing", "", "found today")

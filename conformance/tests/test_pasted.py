@@ -125,6 +125,7 @@ def test_rows_as_a_report_tells_them():
         ("", "an empty trace"),
         ("│ trace   rng window=8 ; decode │", "'rng' is not one of full, ring"),
         ('trace = "ring window=1', "no valid TOML"),
+        ('trace = "ring window=1"\ntrace = "full"', "2 traces stand there: copy one of them"),
         ("{}", "config"),
         ("ring window=8 ; trim 2 -> drops two", "cannot read the expectation 'drops two'"),
     ],

@@ -95,6 +95,7 @@ def test_one_that_passes_fails_and_says_what_to_do(project: Any):
     assert outcomes(result) == {**GREEN, "POS-2": "FAILED", "verdict": "FAILED"}
     result.stdout.fnmatch_lines(["*POS-2 is stale: its trace passes: remove it (*kvlaw-expectations.toml:7: ring *"])
     result.stdout.fnmatch_lines(["*stale expectations:*"])
+    result.stdout.fnmatch_lines(["(`kvlaw check --update-expectations` removes what passes, and refreshes *"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

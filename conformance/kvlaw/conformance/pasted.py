@@ -43,6 +43,9 @@ def _bare(line: str) -> str:
 
 def _of_line(lines: list[str], *, wrapped: bool) -> str:
     """Take the trace from the line that has its name before it, and in a frame from those on which it goes on."""
+    named = sum(_LINE.match(line.strip()) is not None for line in lines)
+    if named > 1:
+        raise TraceError(f"{named} traces stand there: copy one of them")
     for number, line in enumerate(lines):
         found = _LINE.match(line.strip())
         if found is None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 VERDICT = "verdict"
 BUDGETS = ("quick", "ci", "deep")
 UPDATE = "kvlaw check --update-expectations"
+BY_ITSELF = f"(`{UPDATE}` removes what passes, and refreshes what fails otherwise)"
 _WIDTH = 110
 
 
@@ -128,7 +129,7 @@ class Suite:
             return
         clause = next(r for r in result.clauses if r.clause.id == item)
         if wrong := [w for w in result.outdated if w.expected.clause == item]:
-            pytest.fail("\n".join(map(outdated, wrong)), pytrace=False)
+            pytest.fail("\n".join([*map(outdated, wrong), BY_ITSELF]), pytrace=False)
         if clause.outcome == "expected fail":
             pytest.xfail("; ".join(map(known, clause.expected)))
         if clause.outcome == "not applicable":
@@ -169,6 +170,7 @@ class Suite:
         failed = " ".join(r.clause.id for r in result.failed)
         missing = " ".join(r.clause.id for r in result.open if r.clause.level == "MUST")
         wrong = "".join(f"\n{outdated(witness)}" for witness in result.outdated)
+        wrong += f"\n{BY_ITSELF}" if wrong else ""
         if failed:
             told = f"violations: {result.target} breaks {failed} (profile {result.profile})"
             pytest.fail(f"{told}{unlisted(self.job(), failed)}{wrong}", pytrace=False)

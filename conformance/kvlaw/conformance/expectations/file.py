@@ -141,8 +141,10 @@ def written(entry: Expected) -> str:
     array: Any = tomlkit.aot()
     array.append(table)
     document.add("expected", array)
-    link = "" if entry.link else '# link = "https://..."\n'
-    text = (tomlkit.dumps(document).rstrip("\n") + "\n" + link).rstrip("\n")
+    lines = tomlkit.dumps(document).rstrip("\n").split("\n")
+    if not entry.link:  # it stands amid the entry, and goes with it
+        lines.insert(len(lines) - bool(entry.reason), '# link = "https://..."')
+    text = "\n".join(lines)
     return _commented(text, entry.comments) if entry.comments else text
 
 
