@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis.errors import FlakyStrategyDefinition
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.check import Plan
@@ -11,6 +12,8 @@ from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.expectations.entries import Expected
 from kvlaw.conformance.expectations.learn import Listener, learn, without_explained
 from kvlaw.conformance.expectations.symptoms import Symptom
+from kvlaw.conformance.parts import Player, parts
+from kvlaw.conformance.session import OutOfTimeError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.reference.layout import Cache
 from kvlaw.spec.text_form import parse
@@ -119,3 +122,32 @@ def test_when_its_time_is_over_what_was_found_is_listed_and_what_is_left_is_said
     assert not late.settled
     assert (late.added, seen) == ((), [])
     assert late.result.left == ("ring: stored traces",)
+
+
+@pytest.mark.parametrize("end", [OutOfTimeError("its time is over"), KeyboardInterrupt()])
+def test_a_trace_that_is_broken_off_is_no_flaky_one(end: BaseException, monkeypatch: pytest.MonkeyPatch):
+    """Hypothesis finds that a run which it has seen before drew less, and raises that instead."""
+
+    def broken_off(*_: object, **_how: object) -> None:
+        try:
+            raise end
+        except BaseException:
+            raise FlakyStrategyDefinition("inconsistent data generation")
+
+    monkeypatch.setattr("kvlaw.conformance.machines.base.run_state_machine_as_test", broken_off)
+    player = Player(evolve(PLAN, learn=True), WIDE)
+    (part, *_) = [part for part in parts(evolve(PLAN, budget="ci")) if part.machine is not None]
+    ended = player.play(part, lambda _told: None)
+    assert (ended.interrupted, ended.stopped) == (
+        (True, "") if isinstance(end, KeyboardInterrupt) else (False, "its time is over")
+    )
+
+
+def test_other_errors_of_hypothesis_are_told(monkeypatch: pytest.MonkeyPatch):
+    def flaky(*_: object, **_how: object) -> None:
+        raise FlakyStrategyDefinition("inconsistent data generation")
+
+    monkeypatch.setattr("kvlaw.conformance.machines.base.run_state_machine_as_test", flaky)
+    (part, *_) = [part for part in parts(evolve(PLAN, budget="ci")) if part.machine is not None]
+    with pytest.raises(FlakyStrategyDefinition):
+        Player(PLAN, WIDE).play(part, lambda _told: None)
