@@ -78,6 +78,7 @@ class OneTooWide(Cache):
 
 
 WIDE = AdapterSubject(type("Wide", (ReferenceAdapter,), {"cache_type": OneTooWide})())
+SEARCHED = Plan("it", ("ring",), budget="ci", modelled=True, called="ring")
 PLAN = Plan("it", ("ring",), budget="quick", modelled=True, called="ring")
 
 
@@ -124,20 +125,21 @@ def test_when_its_time_is_over_what_was_found_is_listed_and_what_is_left_is_said
     assert late.result.left == ("ring: stored traces",)
 
 
+def unheard(_told: object) -> None:
+    """Hear what a part tells."""
+
+
 @pytest.mark.parametrize("end", [OutOfTimeError("its time is over"), KeyboardInterrupt()])
 def test_a_trace_that_is_broken_off_is_no_flaky_one(end: BaseException, monkeypatch: pytest.MonkeyPatch):
     """Hypothesis finds that a run which it has seen before drew less, and raises that instead."""
 
     def broken_off(*_: object, **_how: object) -> None:
-        try:
-            raise end
-        except BaseException:
-            raise FlakyStrategyDefinition("inconsistent data generation")
+        raise FlakyStrategyDefinition("inconsistent data generation") from end
 
     monkeypatch.setattr("kvlaw.conformance.machines.base.run_state_machine_as_test", broken_off)
-    player = Player(evolve(PLAN, learn=True), WIDE)
-    (part, *_) = [part for part in parts(evolve(PLAN, budget="ci")) if part.machine is not None]
-    ended = player.play(part, lambda _told: None)
+    player = Player(evolve(SEARCHED, learn=True), WIDE)
+    part = next(part for part in parts(SEARCHED) if part.machine is not None)
+    ended = player.play(part, unheard)
     assert (ended.interrupted, ended.stopped) == (
         (True, "") if isinstance(end, KeyboardInterrupt) else (False, "its time is over")
     )
@@ -148,6 +150,6 @@ def test_other_errors_of_hypothesis_are_told(monkeypatch: pytest.MonkeyPatch):
         raise FlakyStrategyDefinition("inconsistent data generation")
 
     monkeypatch.setattr("kvlaw.conformance.machines.base.run_state_machine_as_test", flaky)
-    (part, *_) = [part for part in parts(evolve(PLAN, budget="ci")) if part.machine is not None]
+    part = next(part for part in parts(SEARCHED) if part.machine is not None)
     with pytest.raises(FlakyStrategyDefinition):
-        Player(PLAN, WIDE).play(part, lambda _told: None)
+        Player(PLAN, WIDE).play(part, unheard)

@@ -122,9 +122,10 @@ def _write(places: "Places", job: "Job", learnt: "Learnt", minutes: float) -> No
             f"{error.filename or places.configuration}: {error.strerror}; nothing is written"
         ) from None
     listed = len(first.entries)
-    word = "not known to be conformant" if learnt.late else "incomplete" if missing else "conformant"
     but = f" but for {counted(listed, 'expected failure')}" if listed else ""
-    console.print(f"{job.target}: {word}{but}", style="bold", markup=False, soft_wrap=True)
+    said = f"{'incomplete' if missing else 'conformant'}{but}"
+    said = f"{counted(listed, 'failure')} listed, and there may be others" if learnt.late else said
+    console.print(f"{job.target}: {said}", style="bold", markup=False, soft_wrap=True)
     for path in (places.configuration, places.expectations, places.workflow):
         console.print(f"  wrote {path.relative_to(places.configuration.parent)}", markup=False)
     for line in left_to_do(learnt, listed, minutes):
