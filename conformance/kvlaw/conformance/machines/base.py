@@ -208,9 +208,8 @@ def play(machine: type[LockstepMachine], examples: int, steps: int, number: int)
         try:
             run_state_machine_as_test(seed(number)(machine), settings=chosen)
         except HypothesisException as error:
-            if (
-                end := _end_behind(error)
-            ) is not None:  # a trace that is broken off looks to Hypothesis like a flaky one
+            end = _end_behind(error)  # to Hypothesis a trace that is broken off looks like a flaky one
+            if end is not None:
                 raise end from None
             raise
 
