@@ -19,6 +19,7 @@ from kvlaw.conformance.spec_tools import gate
 from kvlaw.reference.layout import Cache
 from kvlaw.spec import clauses
 from kvlaw.spec.markdown import SpecError
+from kvlaw.spec.text_form import write
 from kvlaw.spec.trace import TraceError
 
 RING = "ring window=4 ; window 6 ; decode"
@@ -209,6 +210,29 @@ def test_a_failure_is_replayed_by_the_profile_that_it_was_found_with():
     stored("layout", target="builtin:mlx_lm.RotatingKVCache", profile="layout", **trace)
     assert kvlaw("replay", "layout").exit_code == 1
     assert kvlaw("replay", "layout", "--profile", "core").exit_code == 0
+
+
+def test_clauses_later_than_the_pinned_version_fail_no_replay():
+    """ROUND-2 came with version 1.3; ``--spec`` wins over what the configuration says."""
+    fault = registry.load_faults()["keeps-one-more"]
+    assert clauses.load_clauses()[fault.breaks].since == "1.3"
+    target = "fault:keeps-one-more"
+    stored("later", target=target, profile="core", **fault.entry.trace.to_json())
+    trace = write(fault.entry.trace)
+    for command in (("replay", "later"), ("try", trace, "--target", target)):
+        assert kvlaw(*command).exit_code == 1
+        assert kvlaw(*command, "--spec", "1.3").exit_code == 1
+        assert kvlaw(*command, "--spec", "1.0").exit_code == 0
+        unknown = kvlaw(*command, "--spec", "7.0")
+        assert unknown.exit_code == 2
+        assert "the versions are 1.0" in flat(unknown)
+    Path("kvlaw.toml").write_text('spec = "1.0"\n')
+    assert kvlaw("replay", "later").exit_code == 0
+    assert kvlaw("replay", "later", "--spec", "1.4").exit_code == 1
+    Path("kvlaw.toml").write_text("spec = 3\n")
+    broken = kvlaw("replay", "later")
+    assert broken.exit_code == 2
+    assert "kvlaw.toml" in flat(broken)
 
 
 def test_two_targets_keep_the_same_trace_apart():

@@ -1,9 +1,11 @@
 """Files of expectations: read with care, and edited so that comments and order stay."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from kvlaw.conformance.configuration import Configuration, ConfigurationError
 from kvlaw.conformance.corpus import example_entries, load_corpus
@@ -205,5 +207,41 @@ def test_every_stored_trace_survives_the_text_form():
         assert again == entry.trace, entry.id
 
 
-def test_an_entry_without_a_link_asks_for_one():
-    assert written(MORE).endswith('# link = "https://..."')
+def test_an_entry_without_a_link_asks_for_one_and_takes_that_with_it():
+    assert '\n# link = "https://..."\nreason = ' in written(MORE)
+    assert "# link" not in written(evolve(MORE, link="https://example.org/12"))
+    assert edited(f"{HEAD}\n{written(MORE)}\n", Edits(removed={0})) == HEAD
+
+
+STEPS = ("    call     the law says  the target shows", ">1  decode  sees t1       sees nothing", "", "found today")
+
+
+def test_the_steps_stand_below_the_trace_of_an_entry_that_is_added():
+    lines = written(evolve(MORE, comments=STEPS)).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("trace = "))
+    assert lines[at + 1 : at + 5] == [
+        "#     call     the law says  the target shows",
+        "# >1  decode  sees t1       sees nothing",
+        "#",
+        "# found today",
+    ]
+
+
+def test_steps_that_are_refreshed_take_the_place_of_ours_and_of_nobody_elses():
+    text = HEAD + "\n# Asked in May.\n" + written(evolve(MORE, comments=STEPS)) + "\n# mine\n"
+    now = ("    call  the law says  the target shows", ">1  trim 1  refused  ok")
+    after = edited(text, Edits(refreshed={0: {"trace": "ring window=1 ; trim 1"}}, comments={0: now}))
+    assert "# >1  trim 1  refused  ok\n" in after
+    assert "sees nothing" not in after
+    assert "# found today" not in after
+    assert "# Asked in May.\n[[expected]]" in after
+    assert after.count('# link = "https://..."') == text.count('# link = "https://..."')
+    assert tomllib.loads(after)["expected"][0]["trace"] == "ring window=1 ; trim 1"
+
+
+def test_no_steps_are_put_into_a_text_of_several_lines():
+    text = (
+        '[[expected]]\ntarget = "ring"\nclause = "VIS-1"\nreason = """\ntrace = wrong\n"""\ntrace = "ring window=1"\n'
+    )
+    after = edited(text, Edits(refreshed={0: {"observed": "outcome: ok"}}, comments={0: STEPS}))
+    assert tomllib.loads(after)["expected"][0]["reason"] == "trace = wrong\n"

@@ -1,6 +1,8 @@
 """``kvlaw init``: all three files or none, in every kind of folder; and the check after it is green."""
 
+import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -14,9 +16,11 @@ from click.testing import CliRunner, Result
 
 from kvlaw.conformance import files
 from kvlaw.conformance.cli import cli
+from kvlaw.conformance.cli_docs import CHECKOUT
 from kvlaw.conformance.corpus import example_entries
 from kvlaw.conformance.expectations.file import read_file
 from kvlaw.conformance.faults.registry import load_faults
+from kvlaw.conformance.init.contents import kvlaw_source
 
 TARGET = "fault:trims-a-wrapped-ring"
 WROTE = [".github/workflows/kvlaw.yml", "kvlaw-expectations.toml", "kvlaw.toml"]
@@ -252,6 +256,31 @@ def test_too_many_failures_are_not_listed(folder: Path, monkeypatch: pytest.Monk
     assert there(folder) == []
 
 
+def test_when_the_time_is_over_what_was_found_is_written_and_what_is_left_is_said(folder: Path):
+    done = init("--minutes", "0.00001")
+    assert done.exit_code == 4
+    assert there(folder) == WROTE
+    assert "left  1e-05 minutes were not enough for: ring: stored traces" in done.output
+    assert "kvlaw check --update-expectations goes on from here" in done.output
+    assert "is green now" not in done.output
+    assert run("check", "--update-expectations").exit_code == 4  # incomplete: some stored traces only
+    assert len(read_file(folder / "kvlaw-expectations.toml")) == 1
+    assert run("check", "--allow-incomplete").exit_code == 0
+
+
+def test_each_failure_is_told_when_it_is_found_and_numbers_agree(folder: Path):
+    done = init()
+    assert "s  TRIM-4  ring window=1 ; decode ; trim 1\n" in done.output
+    assert "round 1: 1 failure found\n" in done.output
+    assert "but for 1 expected failure\n" in done.output
+    assert "why the failure is there" in done.output
+    (entry,) = read_file(folder / "kvlaw-expectations.toml")
+    assert entry.reason == (
+        "a trim that the cache says it cannot do drops nothing: at `trim 1` the law says refused, the target shows ok"
+    )
+    assert "# >2  trim 1         refused           drops 1\n" in (folder / "kvlaw-expectations.toml").read_text()
+
+
 # The workflow and the action.
 
 
@@ -292,6 +321,7 @@ def shell(script: str, folder: Path, **environment: str) -> subprocess.Completed
         "PATH": f"{bin_}:{os.environ['PATH']}",
         "GITHUB_STEP_SUMMARY": str(folder / "summary"),
         "GITHUB_OUTPUT": str(folder / "output"),
+        "GITHUB_ACTION_PATH": "/checkout/conformance/action",
         **environment,
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
@@ -309,10 +339,74 @@ def test_the_scripts_of_the_workflow_run(folder: Path):
     (job,) = workflow(folder)["jobs"].values()
     for step in job["steps"]:
         if "run" in step:
-            done = shell(step["run"], folder, **job["env"])
+            done = shell(step["run"], folder, KVLAW="ci/kvlaw-0.1.0-py3-none-any.whl")
             assert done.returncode == 0, done.stderr
     assert calls(folder)[:4] == ["python", "-m", "pip", "install"]
     assert (folder / "summary").read_text() == "# report\n"
+
+
+def test_a_workflow_in_which_nobody_said_what_kvlaw_is_fails_and_says_so(folder: Path):
+    (job,) = workflow(folder)["jobs"].values()
+    assert job["env"] == {"KVLAW": ""}  # no name of PyPI, where kvlaw is not
+    (install,) = [step["run"] for step in job["steps"] if step.get("name") == "install kvlaw"]
+    done = shell(install, folder, KVLAW="")
+    assert done.returncode == 1
+    assert "KVLAW is empty: set it to what pip installs as kvlaw" in done.stdout
+    assert calls(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "source"),
+    [
+        (
+            {"url": "https://me:secret@host/kvlaw", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+            "git+https://...@host/kvlaw@c0ffee",
+        ),
+        (
+            {"url": "https://host/kvlaw.git", "vcs_info": {"vcs": "git", "commit_id": "c0"}},
+            "git+https://host/kvlaw.git@c0",
+        ),
+        ({"url": "file:///here/kvlaw", "vcs_info": {"vcs": "git", "commit_id": "c0"}}, ""),
+        ({"url": "file:///here/kvlaw-0.1.0-py3-none-any.whl", "archive_info": {}}, ""),
+        ({"url": "file:///here", "dir_info": {"editable": True}}, ""),
+        ({}, ""),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_the_workflow_installs_the_commit_that_is_installed_here(
+    told: Any, source: str, monkeypatch: pytest.MonkeyPatch
+):
+    class Installed:
+        def read_text(self, _name: str) -> str | None:
+            return None if told is None else json.dumps(told)
+
+    monkeypatch.setattr("kvlaw.conformance.init.contents.distribution", constantly(Installed()))
+    assert kvlaw_source() == source
+
+
+def test_what_is_written_names_no_page_that_a_wheel_does_not_have(folder: Path):
+    assert init().exit_code == 0
+    written = "".join((folder / name).read_text() for name in WROTE)
+    assert "conformance/docs" not in written
+    named = re.findall(r"kvlaw docs ([a-z-]+)", written)
+    assert named == ["ci"]
+    assert run("docs", *named).output.startswith("# Add kvlaw to CI\n")
+
+
+def test_pages_are_listed_and_a_wrong_name_says_which_there_are():
+    listed = run("docs").output.splitlines()
+    assert {line.split()[0] for line in listed} == {p.stem for p in CHECKOUT.glob("*.md")}
+    wrong = run("docs", "cii")
+    assert wrong.exit_code == 2
+    assert "there is no page 'cii'; did you mean 'ci'?" in wrong.output
+
+
+def test_every_page_ships_in_the_wheel():
+    root = Path(__file__).parents[2]
+    built = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    pages = {f"conformance/docs/{p.name}": f"kvlaw/conformance/pages/{p.name}" for p in CHECKOUT.glob("*.md")}
+    assert built["force-include"] == pages
 
 
 def action() -> dict[str, Any]:
@@ -348,7 +442,10 @@ def test_the_scripts_of_the_action_run_with_its_inputs(folder: Path, code: str):
     given = {"target": "py:a b:C", "budget": "quick", "args": "--set\nwindow=8\n", "install": "python -m pip install ."}
     (install, e1), (project, e2), (check, e3) = scripts(given)
     assert shell(install, folder, **e1).returncode == 0
-    assert calls(folder) == ["python", "-m", "pip", "install", "kvlaw"]
+    assert calls(folder) == ["python", "-m", "pip", "install", "/checkout/conformance/action/../.."]
+    (wheel, e4), *_ = scripts({**given, "kvlaw": "ci/kvlaw.whl"})
+    assert shell(wheel, folder, **e4).returncode == 0
+    assert calls(folder) == ["python", "-m", "pip", "install", "ci/kvlaw.whl"]
     assert shell(project, folder, **e2).returncode == 0
     assert calls(folder) == ["python", "-m", "pip", "install", "."]
     done = shell(check, folder, **e3, STAND_IN_CODE=code)

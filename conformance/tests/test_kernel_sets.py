@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.conformance.subjects.canary import arithmetic_is_modelled, codec_is_modelled
 from kvlaw.conformance.subjects.errors import TargetError
@@ -58,7 +59,8 @@ def test_a_tiled_target_is_checked_with_what_it_reads(name: str) -> None:
     kind = "ring window=4" if "ring" in name else "full"
     start = " start=1" if "first" in name else ""
     subject = coded_target("tiled", name)
-    assert (subject.kernel_set, subject.code_bits, subject.dtypes) == ("tiled", (4, 8), ("bf16", "f16"))
+    terms = terms_of(subject)
+    assert (terms.kernel_set, terms.code_bits, terms.dtypes) == ("tiled", (4, 8), ("bf16", "f16"))
     outcomes = {
         text: subject.open(parse(f"{kind}{start} {text} ; window 2").trace.config).outcome
         for text in ("bits=4", "bits=8 value_bits=4", "bits=4 dtype=f16", "bits=5", "bits=4 value_bits=2")

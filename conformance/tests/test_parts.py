@@ -12,7 +12,9 @@ from hypothesis.database import InMemoryExampleDatabase
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.check import Plan, Processes, check
+from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.database import DatabaseError, TraceDatabase, _key, open_database
+from kvlaw.conformance.expectations.entries import Expected
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.opening import open_any
 from kvlaw.conformance.parts import EFFORTS, Effort, Part, machines, parts
@@ -20,6 +22,7 @@ from kvlaw.conformance.processes import Pool
 from kvlaw.conformance.result import CheckResult
 from kvlaw.conformance.session import Session, TargetGoneError
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+from kvlaw.spec.clauses import Profile
 from kvlaw.spec.config import KINDS
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.text_form import parse
@@ -154,6 +157,83 @@ def test_what_is_no_trace_is_left_alone(tmp_path: Path):
         (key / name).write_bytes(content)
     assert database.traces(FAULT, "full") == (found.trace,)
     assert (key / "a").exists()
+
+
+def given(database: TraceDatabase, *texts: str, target: str = FAULT, profile: Profile = "core") -> tuple[Trace, ...]:
+    """Put traces into a database as another machine does."""
+    traces = tuple(parse(text).trace for text in texts)
+    for trace in traces:
+        divergence = Divergence("offset", "GROW-1", (), "1", "2")
+        database.save(Failure("GROW-1", trace, divergence, target, profile))
+    return traces
+
+
+def test_a_whole_check_leaves_what_fails_in_its_shortest_form_alone(tmp_path: Path):
+    """The first trace passes, the others are longer than need be."""
+    database = open_database(str(tmp_path))
+    given(database, "full ; decode", "full ; decode x7 ; reset", "full batch=2 ; window 2 ; reset ; decode")
+    result = check(plan(database=str(tmp_path), effort=EFFORTS["quick"]), opened(FAULT))
+    shortest = {failure.trace for clause in result.failed for failure in clause.failures}
+    assert set(database.traces(FAULT, "full")) == shortest
+    again = check(plan(database=str(tmp_path), effort=EFFORTS["quick"]), opened(FAULT))
+    assert {r.clause.id for r in again.failed} == {r.clause.id for r in result.failed}
+    assert set(database.traces(FAULT, "full")) == shortest
+
+
+def test_what_a_check_has_not_played_stays(tmp_path: Path):
+    """Another profile's, another kind's, another field's than the fixed one, and what cannot be asked."""
+    database = open_database(str(tmp_path))
+    (layout,) = given(database, "full ; decode", profile="layout")
+    (other,) = given(database, "full ; decode", target="fault:another")
+    (wide,) = given(database, "full batch=2 ; decode")
+    (unasked,) = given(database, "full ; attend r7")
+    check(evolve(plan(database=str(tmp_path), effort=EFFORTS["quick"]), fixed={"batch": 1}), opened(FAULT))
+    assert layout in database.traces(FAULT, "full", "layout")
+    assert other in database.traces("fault:another", "full")
+    assert {wide, unasked} <= set(database.traces(FAULT, "full"))
+
+
+def test_a_pinned_check_does_not_say_of_later_clauses_that_they_are_kept(tmp_path: Path):
+    database = open_database(str(tmp_path))
+    (passing,) = given(database, "full ; decode")
+    check(evolve(plan(database=str(tmp_path), effort=EFFORTS["quick"]), spec="1.0"), opened(FAULT))
+    assert passing in database.traces(FAULT, "full")
+    check(plan(database=str(tmp_path), effort=EFFORTS["quick"]), opened(FAULT))
+    assert passing not in database.traces(FAULT, "full")
+
+
+def test_a_trace_of_a_listed_failure_stays(tmp_path: Path):
+    found = check(plan(effort=EFFORTS["quick"]), opened(FAULT))
+    expected = tuple(
+        Expected(FAULT, failure.clause, failure.trace, "", "known") for r in found.failed for failure in r.failures
+    )
+    database = open_database(str(tmp_path))
+    traces = given(database, *(entry.text for entry in expected), "full ; decode")
+    asked = evolve(plan(database=str(tmp_path), effort=EFFORTS["quick"]), expected=expected)
+    assert not check(asked, opened(FAULT)).failed
+    assert set(database.traces(FAULT, "full")) == set(traces[:-1])
+
+
+def test_a_check_that_is_interrupted_drops_nothing(tmp_path: Path):
+    database = open_database(str(tmp_path))
+    (passing,) = given(database, "full ; decode")
+
+    def interrupt(_failure: Failure) -> None:
+        raise KeyboardInterrupt
+
+    result = check(plan(database=str(tmp_path), effort=EFFORTS["quick"]), opened(FAULT), on_failure=interrupt)
+    assert result.interrupted
+    assert passing in database.traces(FAULT, "full")
+
+
+def test_two_processes_leave_the_same(tmp_path: Path):
+    database = open_database(str(tmp_path))
+    given(database, "full ; decode", "full ; decode x7 ; reset")
+    with Pool(2) as pool:
+        asked = plan(database=str(tmp_path))
+        result = check(asked, opened(FAULT), processes=Processes(pool, partial(opened, FAULT)))
+    shortest = {failure.trace for clause in result.failed for failure in clause.failures}
+    assert set(database.traces(FAULT, "full")) == shortest
 
 
 @pytest.mark.parametrize(

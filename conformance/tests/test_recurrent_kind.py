@@ -10,6 +10,7 @@ import pytest
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.check import Plan, check, replay
 from kvlaw.conformance.claims import unkept, unobserved
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.recurrent_stamps import FOREIGN, RecurrentDecoder, recurrent_inputs
 from kvlaw.conformance.result import CheckResult
 from kvlaw.conformance.stamps import Stamper, spoil
@@ -117,7 +118,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_ours_are_conformant_and_every_clause_arises(name: str) -> None:
     subject = SUBJECTS[name]()
-    kinds: tuple[Kind, ...] = tuple(kind for kind in RECURRENT_KINDS if kind in getattr(subject, "kinds", ()))
+    kinds: tuple[Kind, ...] = tuple(kind for kind in RECURRENT_KINDS if kind in terms_of(subject).kinds)
     profile = "core" if name == "drop-ins" else "layout"  # they answer as mlx-lm's do, of which core speaks
     result = check(Plan(name, kinds, profile), subject)
     assert result.verdict == "conformant", [(c.clause.id, c.outcome) for c in result.clauses if c.outcome == "fail"]
@@ -137,7 +138,7 @@ WRITTEN = (
 def test_histories_worked_out_by_hand(target: str, text: str) -> None:
     written = parse(text)
     subject = open_target(target)
-    if written.trace.config.kind not in getattr(subject, "kinds", ()):
+    if written.trace.config.kind not in terms_of(subject).kinds:
         assert target != "builtin:oracle"
         return
     steps = replay(subject, "layout", written.trace)

@@ -357,7 +357,7 @@ def test_an_expected_failure_of_several_shards_is_one_and_wrong_if_it_is_wrong_i
     for parts in (runs, runs[::-1]):
         (target,) = combine(parts).targets
         assert [(w.state, w.met) for w in target.witnesses] == [("stale", 4)]
-        assert target.end.verdict == "violations"
+        assert target.end.verdict == "stale expectations"
 
 
 def test_what_one_shard_did_not_reach_behind_a_listed_failure_is_no_gap_of_the_other():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kvlaw.conformance.adapter import AdapterSubject
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.faults.registry import load_faults
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.subjects import canary
@@ -82,7 +83,7 @@ def test_every_builtin_opens_and_serves_its_kinds() -> None:
     for target, serves in kinds.items():
         subject = open_target(target)
         assert isinstance(subject, AdapterSubject)
-        assert (subject.name, subject.kinds) == (target, serves)
+        assert (subject.name, terms_of(subject).kinds) == (target, serves)
 
 
 def test_a_fault_opens_by_name() -> None:
@@ -235,7 +236,7 @@ def test_a_near_miss_is_told_from_the_law() -> None:
 
 def test_a_factory_gets_the_fields_that_it_takes() -> None:
     subject: Any = open_target("py:numpy_caches:make", NUMPY)
-    assert subject.kinds == ("full", "ring")
+    assert terms_of(subject).kinds == ("full", "ring")
     assert not walk(subject, "ring window=5 dtype=f32 batch=2 kv_heads=3 D=64 Dv=96 ; decode")[-1].divergences
     assert subject.world["c0"].asked == ("ring", 5, 64, 96, 3, 2, np.dtype(np.float32))
     assert not walk(subject, "full ; decode")[-1].divergences
@@ -266,7 +267,7 @@ def test_a_cache_with_our_contract_is_told_decode_from_window() -> None:
 
 def test_our_own_caches_are_recognised_by_their_contract() -> None:
     subject: Any = open_target("py:kvlaw.mlx_impl:RingCache", {"array": "mlx"})
-    assert subject.kinds == ("ring",)
+    assert terms_of(subject).kinds == ("ring",)
     assert {"phases", "bypass", "sinks", "planes", "attend", "identity"} <= subject.capabilities
     steps = walk(subject, "ring window=4 sinks=1 ; window 6 ; decode x2 ; trim 1 ; window 3", "layout")
     assert not steps[-1].divergences
@@ -279,7 +280,7 @@ def test_mlx_lms_caches_are_driven_alike_by_import() -> None:
         {"array": "mlx", "clone": "deepcopy"},
         {"window": "max_size", "sinks": "keep"},
     )
-    assert subject.kinds == ("ring",)
+    assert terms_of(subject).kinds == ("ring",)
     assert "sinks" in subject.capabilities
     assert walk(subject, "ring window=4 sinks=1 ; window 4 ; window 2")[-1].divergences[0].clause == "VIS-9"
     assert not walk(subject, "ring window=4 ; window 6 ; decode x3 ; clone as c1 ; decode on c1")[-1].divergences
@@ -288,7 +289,7 @@ def test_mlx_lms_caches_are_driven_alike_by_import() -> None:
 @pytest.mark.parametrize("attribute", ["TapeAdapter", "tape"])
 def test_an_adapter_is_used_as_it_is(attribute: str) -> None:
     subject: Any = open_target(f"py:own_adapter:{attribute}")
-    assert (subject.kinds, subject.capabilities) == (("full",), {"size", "clone"})
+    assert (terms_of(subject).kinds, subject.capabilities) == (("full",), {"size", "clone"})
     steps = walk(subject, "full batch=2 ; window 2 ; decode ; clone as c1 ; decode on c1")
     assert not steps[-1].divergences
     assert visible(steps[-1])[1] == ((1, 2, 3, 4),)

@@ -91,3 +91,30 @@ def test_the_command_prints_a_table_and_says_what_comes_next() -> None:
     assert runner.invoke(cli, ["testee", "smoke", "cmd:./no-such-testee"]).exit_code == 3
     assert runner.invoke(cli, ["testee", "smoke", "builtin:oracle"]).exit_code == 2
     assert runner.invoke(cli, ["testee", "serve", "cmd:./testee"]).exit_code == 2
+
+
+@pytest.mark.parametrize("script", ["exit 1", "cat no/such/file.js >&2; exit 2", "echo hello"])
+def test_one_cause_is_one_row(script: str) -> None:
+    """What does not even answer the hello is told once: that it does not end well either says nothing more."""
+    steps = Smoke(Launch.of(f"sh -c {shlex.quote(script)}"), 5.0).run()
+    assert [(step.what, step.word) for step in steps] == [
+        ("the answer to the hello", "wrong"),
+        ("the end", "not tried"),
+        ("a closed stdin", "not tried"),
+    ]
+    assert {step.came for step in steps[1:]} == {"it never said hello"}
+    shown = CliRunner().invoke(cli, ["testee", "smoke", f"cmd:sh -c {shlex.quote(script)}"])
+    assert shown.exit_code == 1
+    assert "1 of 1 step went wrong, 2 could not be tried" in " ".join(shown.output.split())
+
+
+def test_what_does_not_start_again_is_told_once(tmp_path: Path) -> None:
+    seen = shlex.quote(str(tmp_path / "seen"))
+    clumsy = f"{PYTHON} {shlex.quote(str(FOLDER / 'clumsy.py'))} dies-of-unknown"
+    script = f"if test -e {seen}; then exit 3; fi; touch {seen}; exec {clumsy}"
+    steps = Smoke(Launch.of(f"sh -c {shlex.quote(script)}"), 5.0).run()
+    words = [(step.what, step.word) for step in steps]
+    at = words.index(("what it cannot do", "wrong"))
+    assert words[at + 1] == ("fields that it does not know", "wrong")
+    assert {word for _, word in words[at + 2 :]} == {"not tried"}
+    assert {step.came for step in steps[at + 2 :]} == {"it does not start again"}

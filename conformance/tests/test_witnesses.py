@@ -1,8 +1,10 @@
 """Listed failures are replayed first: every state that one can be in, what is said of it, and what an update does."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from attrs import evolve
@@ -197,7 +199,18 @@ def test_learning_drops_refreshes_and_adds_until_all_is_listed():
     assert became["here:2"] is None
     assert became["here:3"] == evolve(changed, observed="outcome: ok")
     assert {e.clause for e in found.added} == {"VIS-5"}
-    assert all(e.reason.startswith("found on 20") and "seed 0" in e.reason for e in found.added)
+    (added,) = found.added
+    title = load_clauses()["VIS-5"].title
+    assert added.text == "ring window=1 ; window 2"
+    assert added.reason == f"{title}: at `window 2` the law says sees t2, the target shows sees nothing"
+    assert added.comments[:4] == (
+        "    call           the law says     the target shows",
+        "    ring window=1  ok               ok",
+        ">1  window 2       sees t2          sees nothing",
+        ">                  sights: sees t2  sights: sees nothing",
+    )
+    assert added.comments[-1].startswith("found on 20")
+    assert "seed 0" in added.comments[-1]
     assert found.settled
     again = check(evolve(plan, expected=tuple(e for e in (*became.values(), *found.added) if e)), subject)
     assert not again.failed
@@ -270,6 +283,49 @@ def test_whatever_is_not_as_listed_turns_a_check_red_and_says_what_to_do(
     assert done.exit_code == 1, done.output
     assert said in done.output
     assert "Traceback" not in done.output
+
+
+def test_where_only_the_list_is_wrong_the_verdict_says_so_in_every_form(project: Path):
+    listed(project, HOLDS, STALE)
+    forms = {"json": "r.json", "junit": "r.xml", "markdown": "r.md", "html": "r.html"}
+    done = run(
+        *(word for form, name in forms.items() for word in ("--report", f"{form}={name}")), "--events", "r.ndjson"
+    )
+    assert done.exit_code == 1
+    assert "STALE EXPECTATIONS  fault:trims-a-wrapped-ring" in done.output
+    assert "VIOLATIONS" not in done.output
+    assert json.loads((project / "r.json").read_text())["verdict"] == "stale expectations"
+    (verdict,) = ET.parse(project / "r.xml").getroot().iterfind(".//testsuite[@name='kvlaw verdicts']/testcase/failure")
+    assert str(verdict.get("message")).startswith("stale expectations: expectations: POS-2 (stale)")
+    assert "stale expectations" in (project / "r.md").read_text().splitlines()[0]
+    assert '<div class="word">stale expectations</div>' in (project / "r.html").read_text()
+    combined = CliRunner().invoke(cli, ["report", "--combine", "r.ndjson", "--exit-code"])
+    assert combined.exit_code == 1
+    assert "STALE EXPECTATIONS" in combined.output
+
+
+def test_what_is_not_listed_is_a_violation_whatever_else_is_stale(project: Path):
+    listed(project, STALE)
+    done = run()
+    assert done.exit_code == 1
+    assert "VIOLATIONS  fault:trims-a-wrapped-ring" in done.output
+
+
+def test_runs_by_different_versions_stay_apart_and_say_so(project: Path):
+    """An unpinned run is one by the newest version: the same share of both would count twice."""
+    listed(project, HOLDS)
+    newest = load_clauses().versions[-1]
+    for name, words in {"old": ("--spec", "1.0"), "new": ("--spec", newest, "--seed", "1"), "none": ()}.items():
+        assert run(*words, "--events", f"{name}.ndjson").exit_code == 0
+    said = {}
+    for names in (("old", "none"), ("new", "none")):
+        records = [f"{name}.ndjson" for name in names]
+        done = CliRunner().invoke(cli, ["report", "--combine", *records, "--format", "json"])
+        told = json.loads(done.output)
+        said[names] = [target["target"] for target in (told if isinstance(told, list) else [told])]
+    target = "fault:trims-a-wrapped-ring"
+    assert said["old", "none"] == [f"{target} (spec 1.0)", f"{target} (spec {newest})"]
+    assert said["new", "none"] == [target]
 
 
 def test_an_update_keeps_what_people_wrote(project: Path):

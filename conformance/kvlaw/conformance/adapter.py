@@ -26,18 +26,16 @@ from kvlaw.conformance.adapter_world import (
     phase_of,
     take_round,
 )
-from kvlaw.conformance.demands import Demands
+from kvlaw.conformance.demands import Demands, Terms
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.interface import Adapter, NonsenseError, UnsupportedError
 from kvlaw.conformance.views import Views, count, pair
-from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.spec.calls import (
     Advance,
     Append,
     Attend,
     Call,
     Clone,
-    Damage,
     Drop,
     FetchDense,
     Load,
@@ -55,7 +53,7 @@ from kvlaw.spec.calls import (
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import Config, DType, Kind, LayerSpec, Policy
+from kvlaw.spec.config import Config, LayerSpec
 from kvlaw.spec.observations import Observation, Payload, ReadView, StateView
 
 
@@ -86,7 +84,7 @@ class AdapterSubject:
     @property
     def demands(self) -> Demands:
         """What the adapter can be asked."""
-        return Demands(self.capabilities, self.policies, self.dtypes, self.code_bits)
+        return Demands(self.capabilities, self.terms)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -94,34 +92,9 @@ class AdapterSubject:
         return self.adapter.capabilities
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of cache that it can build."""
-        return self.adapter.kinds
-
-    @property
-    def policies(self) -> tuple[Policy, ...]:
-        """The kinds of storage policy with which it is checked."""
-        return self.adapter.policies
-
-    @property
-    def code_bits(self) -> tuple[int, ...]:
-        """The bits of a code with which it is checked."""
-        return self.adapter.code_bits
-
-    @property
-    def dtypes(self) -> tuple[DType, ...]:
-        """The dtypes of tensors with which it is checked."""
-        return self.adapter.dtypes
-
-    @property
-    def damages(self) -> tuple[Damage, ...]:
-        """The ways to spoil its files."""
-        return self.adapter.damages
-
-    @property
-    def kernel_set(self) -> KernelSet:
-        """The order of operations of its reads of codes."""
-        return self.adapter.kernel_set
+    def terms(self) -> Terms:
+        """With what the adapter is checked."""
+        return Terms.of(self.adapter)
 
     def open(self, config: Config) -> Observation:
         """Forget everything and make ``c0``."""

@@ -14,10 +14,12 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from kvlaw.conformance.crashes import Crashes, is_crash
+from kvlaw.conformance.database import reached
 from kvlaw.conformance.expectations.outcomes import accounted
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.expectations.witnesses import Witness, replayed
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.interrupts import ending
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.policies import fitting, served, told_of
 from kvlaw.conformance.parts import (
@@ -82,6 +84,7 @@ def check(
     report: Report | None = None,
     processes: Processes | None = None,
     on_failure: OnFailure | None = None,
+    until: float | None = None,
 ) -> CheckResult:
     """Check ``subject`` by ``plan``; an interrupt, or the end of memory, keeps what was found so far.
 
@@ -91,15 +94,18 @@ def check(
         report: told how far the check is.
         processes: where to play; without them everything is played here.
         on_failure: told of each failure when it is found, and again when it has been shortened.
+        until: when to stop by the monotonic clock, where failures are learnt; budgets of others count traces.
     """
     started = time.monotonic()
-    run = _Run(plan, subject, report, processes, on_failure)
+    run = _Run(plan, subject, report, processes, on_failure, until)
     interrupted = False
     try:
         run.replay()
         run.play()
         run.shorten()
+        run.tidy()
     except KeyboardInterrupt:
+        ending()
         interrupted = True
     except WorkerError as error:
         run.stopped = f"{error}; to find the call, check it in a process of its own: cmd:kvlaw testee serve TARGET"
@@ -110,7 +116,8 @@ def check(
     result = accounted(_result(plan, subject, whole), whole[0], run.witnesses)
     seconds = time.monotonic() - started
     stopped = run.stopped or getattr(subject, "unasked", "")
-    return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=stopped)
+    left = run.left if stopped else ()
+    return evolve(result, seconds=seconds, interrupted=interrupted or run.interrupted, stopped=stopped, left=left)
 
 
 @define
@@ -122,6 +129,7 @@ class _Run:
     report: Report | None
     processes: Processes | None
     on_failure: OnFailure | None
+    until: float | None = None
     parts: tuple[Part, ...] = field(init=False)
     ended: dict[int, Ended] = field(factory=dict[int, Ended], init=False)
     going: dict[int, Findings] = field(factory=dict[int, Findings], init=False)
@@ -129,6 +137,8 @@ class _Run:
     calls: int = field(default=0, init=False)
     failing: set[str] = field(factory=set[str], init=False)
     """What the parts that have ended add up to: a campaign has very many."""
+    saved: set[Trace] = field(factory=set[Trace], init=False)
+    """The traces of all failures that were told, each of which a database was given."""
     stopped: str = field(default="", init=False)
     witnesses: tuple[Witness, ...] = field(default=(), init=False)
     player: Player = field(init=False)
@@ -137,13 +147,19 @@ class _Run:
     def __attrs_post_init__(self) -> None:
         """List the parts."""
         self.parts = tuple(with_shared(self.plan, part) for part in parts(self.plan))
-        self.player = Player(self.plan, self.subject)
+        self.player = Player(self.plan, self.subject, until=self.until)
         self.crashed = Crashes(self.plan, self.subject.capabilities, self.on_failure)
 
     @property
     def interrupted(self) -> bool:
         """A part says that it was interrupted."""
         return any(ended.interrupted for ended in self.ended.values())
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Name the parts that were not played to their end, each sort of a kind once."""
+        left = (part for index, part in enumerate(self.parts) if not (ended := self.ended.get(index)) or ended.stopped)
+        return tuple(dict.fromkeys(f"{part.kind}: {part.stage}" for part in left))
 
     def replay(self) -> None:
         """Replay what is listed, before all else; what holds is gone around from then on."""
@@ -178,6 +194,19 @@ class _Run:
             self.shortest[_place(found[index])] = failure
             if self.on_failure is not None:
                 self.on_failure(failure)
+
+    def tidy(self) -> None:
+        """Drop shared traces that a whole check has outlived, and those that it found on the way to the shortest.
+
+        Without the newest clauses nobody can say that a trace passes.
+        """
+        plan = self.plan
+        if not plan.database or self.interrupted or self.stopped or plan.spec not in ("", load_clauses().versions[-1]):
+            return
+        shortest = {failure.trace for failure in self.shortest.values()}
+        outlived = {trace for ended in self.ended.values() for trace in ended.findings.outlived}
+        for trace in (outlived | self.saved) - shortest:
+            reached(plan.database).drop(plan.target, plan.profile, trace)
 
     def whole(self) -> tuple[Findings, list[Failure]]:
         """Add up what was found, with the failures as short as they are known."""
@@ -223,6 +252,7 @@ class _Run:
         going = self.going.setdefault(index, Findings())
         if isinstance(what, Failure):
             going.found(what)
+            self.saved.add(what.trace)
             if self.on_failure is not None:
                 self.on_failure(what)
         else:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import click
 
+from kvlaw.conformance.cli_docs import docs
 from kvlaw.conformance.cli_init import init
 from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
 from kvlaw.conformance.cli_releases import releases
@@ -20,12 +21,14 @@ from kvlaw.conformance.cli_reports import report
 from kvlaw.conformance.cli_targets import check, try_
 from kvlaw.conformance.cli_testee import testee
 from kvlaw.conformance.cli_vectors import vectors
+from kvlaw.conformance.interrupts import heed_termination
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def main() -> None:
     """Run the command line; never show a traceback of ours for bad input, or for output that cannot be written."""
+    heed_termination()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -53,11 +56,11 @@ def cli() -> None:
 
     \b
     Exit codes: 0 conformant, 1 violations, 2 usage, 3 the target could not be run, 4 incomplete,
-    130 interrupted before there was a result.
+    130 interrupted, 143 ended by SIGTERM before there was a result.
     """  # noqa: D301  # click looks for the control character itself
 
 
-for command in (check, init, try_, replay, report, testee, vectors, releases):
+for command in (check, init, try_, replay, report, testee, vectors, releases, docs):
     cli.add_command(command)
 
 

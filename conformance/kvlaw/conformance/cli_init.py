@@ -1,6 +1,7 @@
 """``kvlaw init``: a first check, and from it a configuration, the expectations and a CI workflow."""
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +9,11 @@ import click
 
 from kvlaw.conformance.cli_options import INTERRUPTED, Chosen, chosen_by, console, errors, with_target_options
 from kvlaw.conformance.cli_targets import FAILS, progressing, ready
+from kvlaw.conformance.init.outlook import counted, left_to_do
 
 if TYPE_CHECKING:
     from kvlaw.conformance.expectations.learn import Learnt
+    from kvlaw.conformance.failures import Failure
     from kvlaw.conformance.init.places import Places
     from kvlaw.conformance.project import Job
 
@@ -21,6 +24,13 @@ if TYPE_CHECKING:
 @click.option("--budget", type=click.Choice(["quick", "ci", "deep"]), default="ci", show_default=True)
 @click.option("--profile", type=click.Choice(["core", "layout"]), default="core", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True, max=100_000),
+    default=5,
+    show_default=True,
+    help="How long to look for failures; those that are found by then are listed.",
+)
 @click.option("--force", is_flag=True, help="Write files anew that are there already.")
 @with_target_options
 def init(**arguments: Any) -> None:
@@ -34,13 +44,14 @@ def init(**arguments: Any) -> None:
 
     \b
     Exit codes: 0 written; 1 too many failures to list, nothing written; 2 usage, or files that are there already;
-    3 the target could not be run, nothing written; 130 interrupted, nothing written.
+    3 the target could not be run, nothing written; 4 written, but the time was over before all was played;
+    130 interrupted, nothing written.
     """  # noqa: D301  # click looks for the control character itself
     settings, mapping = arguments.pop("settings"), arguments.pop("mapping")
     _init(**arguments, chosen=chosen_by(settings, mapping))
 
 
-def _init(*, target: str, name: str | None, force: bool, chosen: Chosen, **how: Any) -> None:
+def _init(*, target: str, name: str | None, force: bool, minutes: float, chosen: Chosen, **how: Any) -> None:
     from kvlaw.conformance.configuration import ConfigurationError
     from kvlaw.conformance.init.places import places_in
     from kvlaw.conformance.project import Job
@@ -52,42 +63,49 @@ def _init(*, target: str, name: str | None, force: bool, chosen: Chosen, **how: 
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
     job = Job(target, name or target, chosen.settings, chosen.mapping, (), how["profile"], how["budget"], how["seed"])
-    learnt = _learn(job)
-    if learnt.result.interrupted or learnt.result.stopped:
+    learnt = _learn(job, minutes)
+    if not learnt.late and not learnt.result.whole:
         why = learnt.result.stopped or "interrupted"
         errors.print(f"{why}: nothing is written", style="yellow", markup=False)
         sys.exit(INTERRUPTED if learnt.result.interrupted else FAILS)
-    if not learnt.settled:
+    if not learnt.late and not learnt.settled:
         left = " ".join(clause.clause.id for clause in learnt.result.failed)
         line = f"{target} fails in too many ways to list them ({left}): repair some first; nothing is written"
         errors.print(line, style="red", markup=False, soft_wrap=True)
         sys.exit(FAILS)
-    _write(places, job, learnt)
+    _write(places, job, learnt, minutes)
 
 
-def _learn(job: "Job") -> "Learnt":
-    from kvlaw.conformance.expectations.learn import learn
+def _learn(job: "Job", minutes: float) -> "Learnt":
+    from kvlaw.conformance.expectations.learn import Listener, learn
     from kvlaw.conformance.subjects.targets import members
+    from kvlaw.spec.text_form import write
 
     if len(members(job.target)) > 1:
         listed = ", ".join(members(job.target))
         raise click.UsageError(f"{job.target} is several targets: name one, and add others by hand ({listed})")
     opened, plan = ready(job)
-    told = f"checking {opened.name} until all that it breaks is known (budget {plan.budget}, seed {plan.seed})"
-    console.print(told, style="dim", markup=False)
+    limit = counted(minutes, "minute")
+    told = f"checking {opened.name} until all that it breaks is known, for {limit} at most"
+    console.print(f"{told} (budget {plan.budget}, seed {plan.seed})", style="dim", markup=False, soft_wrap=True)
+    started = time.monotonic()
+
+    def found(failure: "Failure") -> None:
+        line = f"{time.monotonic() - started:5.0f} s  {failure.clause}  {write(failure.trace)}"
+        console.print(line, style="dim", markup=False, soft_wrap=True)
+
     with progressing() as report:
-        return learn(plan, opened.subject, job.called, report, lambda line: console.print(line, style="dim"))
+        listener = Listener(report, found, lambda line: console.print(line, style="dim"))
+        return learn(plan, opened.subject, job.called, listener, minutes * 60)
 
 
-def _write(places: "Places", job: "Job", learnt: "Learnt") -> None:
+def _write(places: "Places", job: "Job", learnt: "Learnt", minutes: float) -> None:
     from kvlaw.conformance.configuration import ConfigurationError
     from kvlaw.conformance.files import write_all
     from kvlaw.conformance.init.contents import First, configuration_text, expectations_text, workflow_text
-    from kvlaw.conformance.reports.expected import but_for
-    from kvlaw.conformance.telling import report_of
 
     result = learnt.result
-    missing = tuple(r.clause.id for r in result.open if r.clause.level == "MUST")
+    missing = () if learnt.late else tuple(r.clause.id for r in result.open if r.clause.level == "MUST")
     first = First(job, result.versions["spec"], learnt.added, missing)
     try:
         write_all(
@@ -103,23 +121,18 @@ def _write(places: "Places", job: "Job", learnt: "Learnt") -> None:
         raise click.UsageError(
             f"{error.filename or places.configuration}: {error.strerror}; nothing is written"
         ) from None
-    word = "incomplete" if missing else "conformant"
-    console.print(f"{job.target}: {word}{but_for(report_of(result))}", style="bold", markup=False)
+    listed = len(first.entries)
+    but = f" but for {counted(listed, 'expected failure')}" if listed else ""
+    said = f"{'incomplete' if missing else 'conformant'}{but}"
+    said = f"{counted(listed, 'failure')} listed, and there may be others" if learnt.late else said
+    console.print(f"{job.target}: {said}", style="bold", markup=False, soft_wrap=True)
     for path in (places.configuration, places.expectations, places.workflow):
         console.print(f"  wrote {path.relative_to(places.configuration.parent)}", markup=False)
-    for line in _next(first.entries):
-        console.print(f"next  {line}", style="cyan", markup=False, soft_wrap=True)
+    for line in left_to_do(learnt, listed, minutes):
+        console.print(line, style="yellow" if line.startswith("left") else "cyan", markup=False, soft_wrap=True)
+    sys.exit(INCOMPLETE if learnt.late else 0)
 
 
-def _next(entries: tuple[Any, ...]) -> list[str]:
-    """Say what is left to do."""
-    listed = ["write into kvlaw-expectations.toml why each failure is there, and a link to where it is tracked"]
-    return [
-        *(listed if entries else []),
-        "kvlaw check     is green now; it turns red when something changes",
-        "look through .github/workflows/kvlaw.yml: which kvlaw it installs, and how this project is installed",
-        "commit the three files",
-    ]
-
+INCOMPLETE = 4
 
 __all__ = ["init"]

@@ -50,6 +50,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
+        from kvlaw.conformance.interrupts import TERMINATED, terminated
         from kvlaw.conformance.subjects.errors import FaultError
         from kvlaw.spec.markdown import SpecError
         from kvlaw.spec.structure import TraceError
@@ -62,7 +63,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             errors.print("interrupted", style="yellow")
-            ctx.exit(INTERRUPTED)
+            ctx.exit(TERMINATED if terminated() else INTERRUPTED)
         except (FaultError, SpecError, TraceError) as error:
             raise UnfitError(str(error)) from error
 
@@ -74,7 +75,7 @@ class Chosen:
     settings: dict[str, Any]
     mapping: dict[str, str]
 
-    def open(self, target: str) -> "Opened":
+    def open(self, target: Any) -> "Opened":
         """Open a target, or end with the message that says why it cannot be."""
         from kvlaw.conformance.opening import SettingError, open_any
         from kvlaw.conformance.subjects.errors import TargetError

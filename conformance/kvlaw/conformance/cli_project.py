@@ -84,7 +84,7 @@ def opened_for(job: "Job") -> "Opened":
     settings = dict(job.settings)
     if len(kinds) == 1:
         settings.setdefault("kind", kinds[0])
-    opened = Chosen(settings, job.mapping).open(job.target)
+    opened = Chosen(settings, job.mapping).open(job.target if job.given is None else job.given)
     if "kind" in settings or not kinds:
         return opened
     lacking = [kind for kind in kinds if kind not in opened.kinds]
@@ -111,9 +111,7 @@ def update(project: "Project", learnt: "Sequence[Learnt]") -> None:
     console.print(f"{where}: {told}", style="cyan", markup=False, soft_wrap=True)
     for found in learnt:
         if not found.settled:
-            line = (
-                f"{found.result.target}: still other failures after {found.rounds} rounds; run it again, or repair some"
-            )
+            line = f"{found.result.target}: still other failures in round {found.rounds}; run it again, or repair some"
             errors.print(line, style="yellow", markup=False, soft_wrap=True)
 
 

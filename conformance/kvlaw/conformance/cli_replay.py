@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
 from kvlaw.conformance.cli_options import (
     UNUSABLE,
@@ -16,7 +17,7 @@ from kvlaw.conformance.cli_options import (
     errors,
     with_target_options,
 )
-from kvlaw.conformance.cli_targets import FAILS, show_steps, walk_or_end
+from kvlaw.conformance.cli_targets import FAILS, pinned, show_steps, walk_or_end, with_spec
 from kvlaw.spec.trace import TraceError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     show_default="the one that is stored, else core",
     help="The clauses that count, as for kvlaw check.",
 )
+@with_spec
 @with_target_options
 def replay(**arguments: Any) -> None:
     """Replay stored failures, by file or id (the block of a failure names it).
@@ -49,9 +51,18 @@ def replay(**arguments: Any) -> None:
 
 
 def _replay(
-    *, names: tuple[str, ...], all_: bool, script: bool, target: str | None, profile: "Profile | None", chosen: Chosen
+    *,
+    names: tuple[str, ...],
+    all_: bool,
+    script: bool,
+    target: str | None,
+    profile: "Profile | None",
+    spec: str | None,
+    chosen: Chosen,
 ) -> None:
     from kvlaw.conformance.store import all_stored
+
+    counts = Counts(profile, pinned(spec))
 
     named = [*map(str, all_stored()), *names] if all_ else list(names)
     if not named:
@@ -60,23 +71,35 @@ def _replay(
     if script:
         if len(set(named)) > 1:
             raise click.UsageError(f"--script prints one failure, and {len(set(named))} are named")
-        click.echo(_script(named[0], other, profile, chosen), nl=False)
+        click.echo(_script(named[0], other, counts, chosen), nl=False)
         return
-    codes = [_replayed(name, other, profile, chosen) for name in dict.fromkeys(named)]
+    codes = [_replayed(name, other, counts, chosen) for name in dict.fromkeys(named)]
     failing, broken = codes.count(FAILS), sum(code > FAILS for code in codes)
     told = f"{failing} of {len(codes)} {'fails' if failing == 1 else 'fail'}"
     console.print(told + (f", {broken} could not be replayed" if broken else ""))
     sys.exit(max(codes))
 
 
-def _replayed(name: str, other: "Opened | None", profile: "Profile | None", chosen: Chosen) -> int:
+@frozen
+class Counts:
+    """Which clauses count: those of a profile (None: the one that is stored) and of a version."""
+
+    profile: "Profile | None"
+    spec: str
+
+    def of(self, item: "Stored") -> "Profile":
+        """Give the profile for a stored failure."""
+        return self.profile or item.profile or "core"
+
+
+def _replayed(name: str, other: "Opened | None", counts: "Counts", chosen: Chosen) -> int:
     """Replay one failure and show it; give its exit code."""
     from kvlaw.conformance.store import find, load
 
     try:
         item = load(find(name))
         opened = other or _opened_again(item, chosen)
-        steps = walk_or_end(opened, item.trace, profile or item.profile or "core")
+        steps = walk_or_end(opened, item.trace, counts.of(item), counts.spec)
     except TraceError as error:
         return _told(name, click.UsageError(str(error)))
     except click.ClickException as error:
@@ -88,7 +111,7 @@ def _replayed(name: str, other: "Opened | None", profile: "Profile | None", chos
     return UNUSABLE if steps[-1].record.outcome == "unsupported" else 0
 
 
-def _script(name: str, other: "Opened | None", profile: "Profile | None", chosen: Chosen) -> str:
+def _script(name: str, other: "Opened | None", counts: "Counts", chosen: Chosen) -> str:
     """Walk one failure, and write it as a script; end with the message that says why that cannot be."""
     from kvlaw.conformance.failures import Failure
     from kvlaw.conformance.reports.steps import first_divergence
@@ -99,13 +122,13 @@ def _script(name: str, other: "Opened | None", profile: "Profile | None", chosen
 
     try:
         item = load(find(name))
-        opened, counts = other or _opened_again(item, chosen), profile or item.profile or "core"
+        opened, profile = other or _opened_again(item, chosen), counts.of(item)
         check_duck(opened.subject, opened.name)
-        steps = walk_or_end(opened, item.trace, counts)
+        steps = walk_or_end(opened, item.trace, profile, counts.spec)
         first = first_divergence(steps)
         if first is None:
             raise click.UsageError(f"{item.id} does not fail any more on {opened.name}: there is nothing to show")
-        return write_script(failure_found(Failure(first.clause, item.trace, first, opened.name, counts), steps))
+        return write_script(failure_found(Failure(first.clause, item.trace, first, opened.name, profile), steps))
     except (TraceError, ScriptError) as error:
         raise click.UsageError(str(error)) from None
 

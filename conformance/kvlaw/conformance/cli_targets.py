@@ -19,6 +19,7 @@ from attrs import evolve, frozen
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
 from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
 from kvlaw.conformance.cli_reports import recorded, recording_by, with_report_options
+from kvlaw.conformance.interrupts import terminated
 from kvlaw.conformance.limits import trace_too_large
 from kvlaw.spec.trace import Trace, TraceError
 
@@ -75,6 +76,27 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
     return value
 
 
+def with_spec(command: Any) -> Any:
+    """Add ``--spec``."""
+    return click.option(
+        "--spec",
+        callback=_spec,
+        metavar="VERSION",
+        show_default="what the configuration says, else the newest",
+        help="Hold the target to the clauses of that version of the specification only.",
+    )(command)
+
+
+def pinned(spec: str | None) -> str:
+    """Give the version whose clauses count: the one that is asked for, else the one that is configured."""
+    from kvlaw.conformance.configuration import ConfigurationError, find
+
+    try:
+        return find().spec if spec is None else spec
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+
+
 @click.command()
 @click.argument("target", required=False)
 @click.option(
@@ -118,13 +140,7 @@ def _spec(_context: click.Context, _parameter: click.Parameter, value: str | Non
     default="",
     help="Share failing traces: a folder, or redis://HOST:PORT/NUMBER.",
 )
-@click.option(
-    "--spec",
-    callback=_spec,
-    metavar="VERSION",
-    show_default="what the configuration says, else the newest",
-    help="Hold the target to the clauses of that version of the specification only.",
-)
+@with_spec
 @with_report_options
 @click.option("--allow-incomplete", is_flag=True, help="Exit 0 when MUST clauses were never exercised.")
 @click.option("--verbose", "-v", is_flag=True, help="List every clause, and show broken laws as they are executed.")
@@ -245,7 +261,7 @@ def _check_one(
     from kvlaw.conformance.blackbox import watched
     from kvlaw.conformance.check import Processes
     from kvlaw.conformance.check import check as run
-    from kvlaw.conformance.expectations.learn import learn
+    from kvlaw.conformance.expectations.learn import Listener, learn
     from kvlaw.conformance.recording import unusable
     from kvlaw.conformance.rerunning import Rerun, built_by
     from kvlaw.conformance.store import FOLDER
@@ -265,14 +281,15 @@ def _check_one(
 
     own = hasattr(opened.subject, "adapter")  # it runs in this process, and may end it
     with _progress(record, quiet=show.quiet), watched(opened.name) if own else nullcontext():
-        learnt = learn(plan, opened.subject, job.called, report, _say) if asked.update else None
+        listener = Listener(report, None, _say)
+        learnt = learn(plan, opened.subject, job.called, listener) if asked.update else None
         processes = Processes(pool, partial(_subject, job)) if pool.jobs > 1 else None
         result = (
             run(plan, opened.subject, report, processes, lambda failure: record.tell(failure_found(failure)))
             if learnt is None
             else learnt.result
         )
-    hurried, rerun = False, Rerun(opened.subject, plan)
+    hurried, rerun = terminated(), Rerun(opened.subject, plan)
     for failure in (failure for clause in result.failed for failure in clause.failures):
         told, steps = failure, ()
         _keep(failure, folder)
@@ -387,6 +404,7 @@ def _keep(failure: "Failure", folder: Path) -> None:
     show_default="layout for kvlaw's own caches and the oracle, core for others",
     help="The clauses that count, as for kvlaw check.",
 )
+@with_spec
 @with_target_options
 def try_(**arguments: Any) -> None:
     """Run one hand-written TRACE and show, step by step, what the law says and what the target shows.
@@ -401,6 +419,10 @@ def try_(**arguments: Any) -> None:
             on a list of layers a claim speaks of every layer, or of one: layer 1 sees t3..t6
 
     \b
+    A trace that is copied from a report, from a file of expectations or from .kvlaw/failures is taken as it stands
+    there, also as a table of steps; '-' reads it from the standard input.
+
+    \b
     A trace is walked if it appends at most 16,384 positions, and no call has more than 16,777,216 scores
     (batch x query heads x queries x fetched columns).
     """  # noqa: D301  # click looks for the control character itself
@@ -408,19 +430,19 @@ def try_(**arguments: Any) -> None:
     _try(**arguments, chosen=chosen_by(settings, mapping))
 
 
-def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) -> None:
+def _try(*, trace: str, target: str, profile: "Profile | None", spec: str | None, chosen: Chosen) -> None:
     from kvlaw.conformance.claims import unkept, unobserved
-    from kvlaw.spec.text_form import parse
+    from kvlaw.conformance.pasted import read
 
     try:
-        written = parse(trace)
+        written = read(sys.stdin.buffer.read().decode(errors="replace") if trace == "-" else trace)
     except TraceError as error:
         raise click.UsageError(str(error)) from None
     if problem := trace_too_large(written.trace):
         raise click.UsageError(problem)
     opened = chosen.open(target)
     own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
-    steps = walk_or_end(opened, written.trace, profile or own)
+    steps = walk_or_end(opened, written.trace, profile or own, pinned(spec))
     broken = unkept(written, steps)
     show_steps(written.trace, steps, opened.target)
     for claim in broken:
@@ -432,8 +454,11 @@ def _try(*, trace: str, target: str, profile: "Profile | None", chosen: Chosen) 
     sys.exit(1 if broken or any(s.divergences for s in steps) else 0)
 
 
-def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[Step, ...]":
-    """Walk a trace, showing how far it is, or end with the message that says which call cannot be made."""
+def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile", spec: str = "") -> "tuple[Step, ...]":
+    """Walk a trace, showing how far it is, or end with the message that says which call cannot be made.
+
+    ``spec`` is the version of the specification whose clauses count, without one the newest.
+    """
     from kvlaw.conformance.blackbox import tell_lines
     from kvlaw.conformance.check import replay as walk
     from kvlaw.conformance.session import StoppedError, TargetGoneError
@@ -445,7 +470,11 @@ def walk_or_end(opened: "Opened", trace: Trace, profile: "Profile") -> "tuple[St
     try:
         with errors.status("walking") as status:
             calls = len(trace.calls)
-            return walk(opened.subject, profile, trace, lambda n: status.update(f"walking: call {n} of {calls}"))
+
+            def tell(number: int) -> None:
+                status.update(f"walking: call {number} of {calls}")
+
+            return walk(opened.subject, profile, trace, tell, spec)
     except UnknownObjectError as error:
         raise click.UsageError(str(error)) from None
     except TargetGoneError as error:
@@ -477,4 +506,15 @@ def show_steps(trace: Trace, steps: "tuple[Step, ...]", target: str) -> None:
     console.print(line, style="bold red", markup=False, soft_wrap=met is not None)
 
 
-__all__ = ["FAILS", "check", "judge_target", "progressing", "ready", "show_steps", "try_", "walk_or_end"]
+__all__ = [
+    "FAILS",
+    "check",
+    "judge_target",
+    "pinned",
+    "progressing",
+    "ready",
+    "show_steps",
+    "try_",
+    "walk_or_end",
+    "with_spec",
+]

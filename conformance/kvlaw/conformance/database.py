@@ -1,8 +1,10 @@
 """Traces that were found elsewhere, in one of Hypothesis' example databases: a fleet shares what it finds.
 
-A database is a folder, or a Redis server (``redis://host:6379/0``, with the package redis).  Below a key of the target
-and the kind of cache stand failing traces in JSON, as in the failure store.  They are played first, each failure that
-is found is added, and its shortest form takes its place.
+A database is a folder, or a Redis server (``redis://host:6379/0``, with the package redis).  Below a key of the target,
+the kind of cache and the profile stand failing traces in JSON, as in the failure store.  They are played first, each
+failure that is found is added, and its shortest form takes its place.  At the end of a whole check those are dropped
+that do not fail any more, and those of which there is a shorter one of the same clause; what the check has not played
+stays, and so does what is no trace.
 """
 
 import sys
@@ -19,6 +21,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase, 
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.guard import printable, without_secrets
 from kvlaw.conformance.limits import trace_too_large
+from kvlaw.spec.clauses import Profile
 from kvlaw.spec.trace import Trace, TraceError
 
 
@@ -37,11 +40,11 @@ class TraceDatabase:
     url: str = ""
     _lost: bool = False
 
-    def traces(self, target: str, kind: str) -> tuple[Trace, ...]:
+    def traces(self, target: str, kind: str, profile: Profile = "core") -> tuple[Trace, ...]:
         """Give the traces of a target, the shortest first; what is no trace of this kind is left alone."""
         read: list[Trace] = []
         with self._told():
-            read.extend(trace for trace in self._read(_key(target, kind)) if trace.config.kind == kind)
+            read.extend(trace for trace in self._read(_key(target, kind, profile)) if trace.config.kind == kind)
         return tuple(sorted(read, key=lambda t: (len(t.calls), t.dumps())))
 
     def _read(self, key: bytes) -> Iterator[Trace]:
@@ -56,14 +59,19 @@ class TraceDatabase:
     def save(self, failure: Failure) -> None:
         """Add the trace of a failure."""
         with self._told():
-            self.examples.save(_key_of(failure), _value(failure))
+            key = _key(failure.target, failure.trace.config.kind, failure.profile)
+            self.examples.save(key, _value(failure.trace))
 
     def replace(self, failure: Failure, shortest: Failure) -> None:
         """Keep the shortest form of a failure in the place of the one that was found."""
         self.save(shortest)
         if shortest.trace != failure.trace:
-            with self._told():
-                self.examples.delete(_key_of(failure), _value(failure))
+            self.drop(failure.target, failure.profile, failure.trace)
+
+    def drop(self, target: str, profile: Profile, trace: Trace) -> None:
+        """Keep a trace no more; one that is not there is no trouble."""
+        with self._told():
+            self.examples.delete(_key(target, trace.config.kind, profile), _value(trace))
 
     @contextmanager
     def _told(self) -> Generator[None]:
@@ -83,16 +91,13 @@ class TraceDatabase:
             sys.stderr.write(f"{told}\n")
 
 
-def _key(target: str, kind: str) -> bytes:
-    return b"kvlaw-" + blake2b(f"{target}\n{kind}".encode(errors="replace"), digest_size=16).hexdigest().encode()
+def _key(target: str, kind: str, profile: Profile = "core") -> bytes:
+    parts = f"{target}\n{kind}" + (f"\n{profile}" if profile != "core" else "")
+    return b"kvlaw-" + blake2b(parts.encode(errors="replace"), digest_size=16).hexdigest().encode()
 
 
-def _key_of(failure: Failure) -> bytes:
-    return _key(failure.target, failure.trace.config.kind)
-
-
-def _value(failure: Failure) -> bytes:
-    return failure.trace.dumps().encode()
+def _value(trace: Trace) -> bytes:
+    return trace.dumps().encode()
 
 
 @cache

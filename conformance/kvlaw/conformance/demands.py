@@ -5,12 +5,41 @@ A question that it cannot be asked is *unsupported*, whoever asks: an adapter in
 
 from collections.abc import Iterator
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from kvlaw.conformance.interface import UnsupportedError
-from kvlaw.spec.calls import Append, Attend, Call, Filter, Load, MakeMask, Prepare, Trim
-from kvlaw.spec.config import Config, DType, LayerSpec, Policy
+from kvlaw.reference.numerics.quantized_attention import KernelSet
+from kvlaw.spec.calls import DAMAGES, Append, Attend, Call, Damage, Filter, Load, MakeMask, Prepare, Trim
+from kvlaw.spec.config import CODE_BITS, DTYPES, POLICIES, Config, DType, Kind, LayerSpec, Policy
 from kvlaw.spec.contract import CAPABILITIES
+
+
+@frozen
+class Terms:
+    """With what one target is checked, as it says itself.
+
+    Its kinds of cache (none: it does not say), its kinds of storage policy, the dtypes of tensors and the bits of
+    codes, the ways to spoil its files, and the order of operations of its reads of codes.
+    """
+
+    kinds: tuple[Kind, ...] = ()
+    policies: tuple[Policy, ...] = POLICIES
+    dtypes: tuple[DType, ...] = DTYPES
+    code_bits: tuple[int, ...] = CODE_BITS
+    damages: tuple[Damage, ...] = DAMAGES
+    kernel_set: KernelSet = "unfused"
+
+    @classmethod
+    def of(cls, told: object) -> "Terms":
+        """Take them from whoever says them: an adapter, a testee's hello, a subject of somebody else's."""
+        said = {a.name: getattr(told, a.name) for a in fields(cls) if hasattr(told, a.name)}
+        return cls(**said)
+
+
+def terms_of(subject: object) -> Terms:
+    """Give the terms of a subject; of one that has none those that it says by their names."""
+    terms = getattr(subject, "terms", None)
+    return terms if isinstance(terms, Terms) else Terms.of(subject)
 
 
 @frozen
@@ -18,16 +47,14 @@ class Demands:
     """What one target says of itself, as far as it decides what can be asked."""
 
     capabilities: frozenset[str]
-    policies: tuple[Policy, ...]
-    dtypes: tuple[DType, ...]
-    code_bits: tuple[int, ...]
+    terms: Terms
 
     def check_opening(self, config: Config) -> None:
         """Raise ``UnsupportedError`` for an opening that the target is not checked with."""
-        if config.layer.policy not in self.policies:
-            raise UnsupportedError(f"the target is checked with {' and '.join(self.policies)} storage")
-        if config.dtype not in self.dtypes:
-            raise UnsupportedError(f"the target is checked with {' and '.join(self.dtypes)}")
+        if config.layer.policy not in self.terms.policies:
+            raise UnsupportedError(f"the target is checked with {' and '.join(self.terms.policies)} storage")
+        if config.dtype not in self.terms.dtypes:
+            raise UnsupportedError(f"the target is checked with {' and '.join(self.terms.dtypes)}")
         self.check_layer(config.layer)
 
     def check_layer(self, layer: LayerSpec) -> None:
@@ -36,8 +63,9 @@ class Demands:
         self._demand(*(("sinks",) if layer.sinks > 0 else ()))
         self._demand(*(() if layer.policy == "dense" else ("policy", layer.policy)))
         self._demand(*(("value_bits",) if layer.bits_of_values != layer.bits else ()))
-        if layer.problem is None and layer.bits and not {layer.bits, layer.bits_of_values} <= set(self.code_bits):
-            raise UnsupportedError(f"the target is checked with codes of {' and '.join(map(str, self.code_bits))} bits")
+        bits = self.terms.code_bits
+        if layer.problem is None and layer.bits and not {layer.bits, layer.bits_of_values} <= set(bits):
+            raise UnsupportedError(f"the target is checked with codes of {' and '.join(map(str, bits))} bits")
 
     def check_call(self, call: Call) -> None:
         """Raise ``UnsupportedError`` for a call that the target does not have."""

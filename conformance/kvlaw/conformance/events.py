@@ -19,7 +19,7 @@ SCHEMA: Literal[1] = 1
 
 ClauseOutcome = Literal["pass", "fail", "expected fail", "not exercised", "not observed", "blocked", "not applicable"]
 OUTCOMES: tuple[ClauseOutcome, ...] = get_args(ClauseOutcome)
-VerdictWord = Literal["conformant", "violations", "incomplete", "unusable"]
+VerdictWord = Literal["conformant", "violations", "stale expectations", "incomplete", "unusable"]
 WitnessState = Literal["holds", "stale", "changed", "unknown", "twice", "misplaced"]
 What = Literal["sees", "slots", "fetches", "reads"]
 Ids = tuple[int, ...]

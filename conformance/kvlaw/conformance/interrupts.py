@@ -1,6 +1,8 @@
 """The user's interrupt (Ctrl-C, SIGINT), told from a ``KeyboardInterrupt`` that foreign code raises of its own.
 
 Only the signal speaks for the user: it passes whatever the foreign code does with it, even if it is swallowed there.
+SIGTERM, by which CI runners and containers end what they run, is such an interrupt too, once (``heed_termination``):
+what was found is kept, and what follows the first signal, which is seldom long in coming, disturbs nothing.
 """
 
 import signal
@@ -11,6 +13,42 @@ from types import FrameType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], Any]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+TERMINATED = 128 + signal.SIGTERM
+"""The exit code of a run that SIGTERM ended before it had a result."""
+
+
+class _Ending:
+    """Whether the run is to end: by SIGTERM, or since it is ending already."""
+
+    terminated = False
+    begun = False
+
+
+def heed_termination() -> None:
+    """Take SIGTERM for the user's interrupt from now on, unless somebody else has a use for it."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    if _Ending.begun:
+        return
+    _Ending.terminated = _Ending.begun = True
+    raise KeyboardInterrupt
+
+
+def ending() -> None:
+    """Say that an interrupt is being heeded: no SIGTERM that follows breaks off what is still to be written."""
+    _Ending.begun = True
+    here = threading.current_thread() is threading.main_thread()
+    if here and signal.getsignal(signal.SIGTERM) is _terminate:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # also while Python itself is leaving
+
+
+def terminated() -> bool:
+    """Say whether SIGTERM ends this run: there is little time left."""
+    return _Ending.terminated
 
 
 class OwnInterruptError(BaseException):
@@ -32,7 +70,7 @@ class Watch:
     @property
     def must_end(self) -> bool:
         """Say whether the interrupt ends the run; a handler of somebody else's decides that by itself."""
-        return self.pressed and self.before is signal.default_int_handler
+        return self.pressed and self.before in (signal.default_int_handler, _terminate)
 
 
 @contextmanager
@@ -42,30 +80,34 @@ def users_alone() -> Generator[None]:
     Raises:
         OwnInterruptError: if the body raises ``KeyboardInterrupt`` without a signal.
     """
-    watch = _watch()
-    if watch is not None:
-        signal.signal(signal.SIGINT, watch)
+    watches = _watches()
+    for number, watch in watches.items():
+        signal.signal(number, watch)
+    pressed = must_end = False
     try:
-        yield
+        try:
+            yield
+        finally:
+            for number, watch in watches.items():
+                signal.signal(number, watch.before)
+            pressed = any(watch.pressed for watch in watches.values())
+            must_end = any(watch.must_end for watch in watches.values())
     except BaseException as error:
-        if watch is not None and watch.must_end and not isinstance(error, KeyboardInterrupt):
+        if must_end and not isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt from error
-        if isinstance(error, KeyboardInterrupt) and not (watch is not None and watch.pressed):
+        if isinstance(error, KeyboardInterrupt) and not pressed:
             raise OwnInterruptError("the target raised KeyboardInterrupt of its own") from error
         raise
-    finally:
-        if watch is not None:
-            signal.signal(signal.SIGINT, watch.before)
-    if watch is not None and watch.must_end:
+    if must_end:
         raise KeyboardInterrupt
 
 
-def _watch() -> Watch | None:
-    """Make the watch, in the main thread, where signals are told to Python code."""
+def _watches() -> dict[int, Watch]:
+    """Make the watches, in the main thread, where signals are told to Python code."""
     if threading.current_thread() is not threading.main_thread():
-        return None
-    before = signal.getsignal(signal.SIGINT)
-    return Watch(before) if callable(before) and not isinstance(before, signal.Handlers) else None
+        return {}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    return {n: Watch(b) for n, b in before.items() if callable(b) and not isinstance(b, signal.Handlers)}
 
 
-__all__ = ["OwnInterruptError", "users_alone"]
+__all__ = ["TERMINATED", "OwnInterruptError", "ending", "heed_termination", "terminated", "users_alone"]

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from kvlaw.conformance import blackbox
 from kvlaw.conformance.compare import Divergence, Shown, Verdict, compare
 from kvlaw.conformance.decode import handed
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.expectations.marks import OPENING, Mark, mark_of
 from kvlaw.conformance.expectations.masks import Masks
 from kvlaw.conformance.minimise import acted_on
@@ -18,7 +19,6 @@ from kvlaw.conformance.rows import Origins, Rows, is_group
 from kvlaw.conformance.showing import Arithmetic, Exchange, Showing
 from kvlaw.reference.expectation import Expectation
 from kvlaw.reference.model import Model
-from kvlaw.reference.numerics.quantized_attention import KernelSet
 from kvlaw.reference.oracle import Group, Layers, Oracle, Profile, ReadModel, RecurrentModel, Seen
 from kvlaw.spec.calls import (
     Append,
@@ -87,8 +87,10 @@ class Lockstep:
     def _begin(self, config: Config) -> None:
         stamper = stamper_of(config)
         self.config, self.tokens, self.names = config, 1, 0
-        kernel_set: KernelSet = getattr(self.subject, "kernel_set", "unfused")
-        self.questions, self.showing = Questions(stamper), Showing(stamper, self._arithmetic, kernel_set)
+        self.questions, self.showing = (
+            Questions(stamper),
+            Showing(stamper, self._arithmetic, terms_of(self.subject).kernel_set),
+        )
         self.states: dict[str, CacheRecord | None] = {}
         self.rows = Rows(self.showing, self.clauses, self.states)
         self.planes: dict[str, StateView | None] = {}

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.limits import config_too_large
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind
 from kvlaw.spec.contract import Subject
@@ -97,12 +98,12 @@ def _subject(
 
     if isinstance(target, str) and named.startswith("cmd:"):  # which kinds it serves, only the process can say
         subject = open_target(named, options, mapping)
-        return subject, getattr(subject, "kinds", SERIAL_KINDS)
+        return subject, terms_of(subject).kinds or SERIAL_KINDS
     if isinstance(target, str):
         subject = open_target(named, options, mapping)
         return subject, target_kinds(named, options, mapping, subject)
     subject = open_object(target, named, options, mapping)
-    return subject, getattr(subject, "kinds", SERIAL_KINDS)
+    return subject, terms_of(subject).kinds or SERIAL_KINDS
 
 
 def _fitting(named: str, kinds: tuple[Kind, ...], kind: Kind | None, fixed: Mapping[str, Any]) -> tuple[Kind, ...]:

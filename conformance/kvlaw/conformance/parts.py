@@ -19,6 +19,7 @@ from kvlaw.conformance.database import reached
 from kvlaw.conformance.expectations.entries import Expected
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.interrupts import ending
 from kvlaw.conformance.machines.base import LockstepMachine, bind, play
 from kvlaw.conformance.machines.contract import ContractMachine
 from kvlaw.conformance.machines.policies import served, sweep
@@ -181,7 +182,7 @@ def with_shared(plan: Plan, part: Part) -> Part:
     """Give a part of shared traces those that the database has now."""
     if part.stage != "shared traces":
         return part
-    return evolve(part, shared=reached(plan.database).traces(plan.target, part.kind))
+    return evolve(part, shared=reached(plan.database).traces(plan.target, part.kind, plan.profile))
 
 
 def _parts_of(kind: Kind, machine: Machine, examples: int, steps: int, seed: int) -> list[Part]:
@@ -218,6 +219,7 @@ class Player:
     plan: Plan
     subject: Subject
     listed: Listed = field(factory=dict[Kind, tuple[Known, ...]])
+    until: float | None = None
     _sessions: dict[Kind, Session] = field(factory=dict[Kind, Session], init=False)
 
     def carry_out(self, what: Part | Failure, tell: Tell) -> Ended | Failure:
@@ -237,6 +239,7 @@ class Player:
             session.steering.turn()
             self._play(part, session)
         except KeyboardInterrupt:
+            ending()
             interrupted = True
         except StoppedError as error:
             stopped = str(error)
@@ -269,7 +272,7 @@ class Player:
             fixed = frozenset(plan.fixed)
             made = Session(self.subject, plan.profile, ids, plan.target, plan.modelled, plan.seed, fixed)
             made.steering.known += self.listed.get(kind, ())
-            made.steering.learn = plan.learn
+            made.steering.learn, made.until = plan.learn, self.until
             self._sessions[kind] = made
         return self._sessions[kind]
 
@@ -286,7 +289,7 @@ class Player:
             for trace in part.shared:
                 if self._chosen(trace.config) and not _begins(trace, part.avoided):
                     with suppress(UnknownObjectError):  # somebody else's text: nobody can be asked it
-                        session.play(trace)
+                        session.play_shared(trace)
         else:
             self._play_stored(part.kind, session, part.avoided)
 

@@ -243,18 +243,27 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _undisturbed() -> Generator[None]:
-    """Start a process to which the interrupt of its terminal is nothing, also before it can say so itself."""
+    """Start a process to which the signals that end a run are nothing, also before it can say so itself."""
     resource_tracker.ensure_running()  # which would let interrupts in again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+_ENDING = {signal.SIGINT, signal.SIGTERM}
+"""The signals that end a run; whoever sends them to one process of it often sends them to all."""
+
+
+def _pass(_number: int, _frame: object) -> None:
+    """Do nothing; unlike a signal that is ignored this is not handed down to what a process starts."""
+
+
 def _serve(pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # what it starts itself hears interrupts
+    for number in _ENDING:
+        signal.signal(number, _pass)  # whoever started it ends it; what it starts itself hears them
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     threading.Thread(target=_end_with_parent, daemon=True, name="ends with its parent").start()
     while True:
         try:

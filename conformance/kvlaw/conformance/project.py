@@ -33,7 +33,10 @@ class Given:
 
 @frozen
 class Job:
-    """One target to check: how it is made, how it is checked, and what is listed for it under the name ``called``."""
+    """One target to check: how it is made, how it is checked, and what is listed for it under the name ``called``.
+
+    ``given`` is the target itself, where a suite gives it as an object.
+    """
 
     target: str
     called: str
@@ -46,6 +49,7 @@ class Job:
     spec: str = ""
     allow_incomplete: bool = False
     expected: tuple[Expected, ...] = ()
+    given: Any = None
 
 
 @frozen
@@ -68,9 +72,16 @@ class Project:
         there = {job.called for job in jobs} | {name for t in self.configuration.targets for name in _names(t)}
         return tuple(evolve(job, expected=self._listed(job, there, first=job is jobs[0])) for job in jobs)
 
+    def configured(self, target: str) -> TargetSettings | None:
+        """Find a configured target by its name, as it is written, or by its full name."""
+        from kvlaw.conformance.opening import full_name
+
+        found = self.configuration.find
+        return found(target) or found(full_name(target))
+
     def _chosen(self, target: str | None) -> tuple[TargetSettings, ...]:
         if target is not None:
-            return (self.configuration.find(target) or TargetSettings(target),)
+            return (self.configured(target) or TargetSettings(target),)
         if not self.configuration.targets:
             where = self.configuration.path
             lacks = f"{where} names no targets" if where is not None else "there is no configuration here or above"

@@ -22,22 +22,27 @@ from kvlaw.spec.clauses import load_clauses
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kvlaw.conformance.expectations.witnesses import Witness
     from kvlaw.conformance.opening import Opened
+    from kvlaw.conformance.parts import Plan
+    from kvlaw.conformance.project import Job
     from kvlaw.conformance.result import CheckResult, ClauseResult
 
 VERDICT = "verdict"
 BUDGETS = ("quick", "ci", "deep")
+UPDATE = "kvlaw check --update-expectations"
+BY_ITSELF = f"(`{UPDATE}` removes what passes, and refreshes what fails otherwise)"
 _WIDTH = 110
 
 
 def conformance_tests(
     target: Any = None,
     *,
-    profile: str = "core",
-    budget: str = "ci",
-    seed: int = 0,
+    profile: str | None = None,
+    budget: str | None = None,
+    seed: int | None = None,
     allow_incomplete: bool = False,
-    spec: str = "",
+    spec: str | None = None,
     mapping: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Callable[..., None]:
@@ -45,7 +50,7 @@ def conformance_tests(
 
     Args:
         target: a name as ``kvlaw check`` takes it (``acme.cache:RingCache`` means ``py:acme.cache:RingCache``), or the
-            object: a cache class, a factory, an ``Adapter``. None: ``--kvlaw-target`` gives it.
+            object: a cache class, a factory, an ``Adapter``. None: ``--kvlaw-target`` gives it, or the configuration.
         profile: ``core`` or ``layout``.
         budget: ``quick``, ``ci`` or ``deep``.
         seed: the seed of the machines.
@@ -70,16 +75,18 @@ class Suite:
     """One target under one set of options; checks it once."""
 
     target: Any
-    profile: str
-    budget: str
-    seed: int
+    profile: str | None
+    budget: str | None
+    seed: int | None
     allow_incomplete: bool
-    spec: str
+    spec: str | None
     mapping: dict[str, str]
     settings: dict[str, Any]
+    root: "Path | None" = None
     _variants: dict[tuple[object, ...], "Suite"] = field(
         factory=dict[tuple[object, ...], "Suite"], init=False, eq=False
     )
+    _job: "Job | None" = field(default=None, init=False, eq=False)
     _made: "tuple[CheckResult, Opened] | None" = field(default=None, init=False, eq=False)
 
     def chosen(self, config: pytest.Config) -> "Suite":
@@ -95,16 +102,25 @@ class Suite:
             given["settings"] = {**self.settings, **chosen.settings}
             given["mapping"] = {**self.mapping, **chosen.mapping}
         key = (*((name, given[name]) for name in names if name in given), pairs)
-        return self._variants.setdefault(key, evolve(self, **given))
+        return self._variants.setdefault(key, evolve(self, root=config.rootpath, **given))
+
+    def job(self) -> "Job":
+        """Give what is checked, as the project's configuration and this suite say; raise ``ValueError`` if none is."""
+        if self._job is None:
+            from kvlaw.conformance.pytest_project import job_of
+
+            if self.budget not in (None, *BUDGETS):
+                raise ValueError(f"unknown budget {self.budget!r}; known are {', '.join(BUDGETS)}")
+            self._job = job_of(self)
+        return self._job
 
     def items(self) -> list[str]:
         """List the ids of the items: the clauses of the profile, and the verdict; raise ``ValueError`` without such."""
-        if self.budget not in BUDGETS:
-            raise ValueError(f"unknown budget {self.budget!r}; known are {', '.join(BUDGETS)}")
-        return [*load_clauses().of_version(self.spec).of_profile(self.profile), VERDICT]
+        job = self.job()
+        return [*load_clauses().of_version(job.spec).of_profile(job.profile), VERDICT]
 
     def judge(self, item: str, at: "Path | None" = None) -> None:
-        """Pass, fail or skip one item; ``at`` is where the result is shared with other processes."""
+        """Pass, fail or skip one item, or fail it as expected; ``at`` is where processes share the result."""
         result, opened = self._checked(at)
         if result.interrupted:
             raise KeyboardInterrupt
@@ -112,69 +128,70 @@ class Suite:
             self._verdict(result)
             return
         clause = next(r for r in result.clauses if r.clause.id == item)
+        if wrong := [w for w in result.outdated if w.expected.clause == item]:
+            pytest.fail("\n".join([*map(outdated, wrong), BY_ITSELF]), pytrace=False)
+        if clause.outcome == "expected fail":
+            pytest.xfail("; ".join(map(known, clause.expected)))
         if clause.outcome == "not applicable":
             pytest.skip(f"not applicable: {clause.why}")
-        if clause.outcome == "blocked":
+        if clause.outcome == "blocked" or clause.behind:
             pytest.skip(clause.why)
         if clause.outcome == "not exercised":
             pytest.skip(f"not exercised: its situation never arose within budget {result.budget}")
         if clause.outcome == "fail":
-            _fail(clause, result, opened, self.spec)
+            _fail(clause, result, opened, self.job())
 
     def _checked(self, at: "Path | None") -> "tuple[CheckResult, Opened]":
         if self._made is None:
+            from kvlaw.conformance.check import check
             from kvlaw.conformance.pytest_shared import shared
 
-            opened = self._opened()
-            self._made = shared(at, lambda: self._check(opened)), opened
+            opened, plan = self._ready()
+            self._made = shared(at, lambda: check(plan, opened.subject)), opened
         return self._made
 
-    def _opened(self) -> "Opened":
-        from kvlaw.conformance.check import probe
-        from kvlaw.conformance.opening import SettingError, open_any
-        from kvlaw.conformance.subjects.targets import TargetError
+    def _ready(self) -> "tuple[Opened, Plan]":
+        from click import ClickException
 
-        if self.target is None:
-            pytest.fail("no target: name one in conformance_tests(...) or with --kvlaw-target", pytrace=False)
+        from kvlaw.conformance.cli_targets import ready
+
+        job = self.job()
+        if not job.target:
+            told = "no target: name one in conformance_tests(...) or with --kvlaw-target, or configure one (kvlaw init)"
+            pytest.fail(told, pytrace=False)
         try:
-            opened = open_any(self.target, self.settings, self.mapping)
-        except (SettingError, TargetError) as error:
-            pytest.fail(f"the target could not be run: {error}", pytrace=False)
-        if trouble := probe(opened.subject, opened.kinds, opened.fixed):
-            pytest.fail(f"the target could not be run: {opened.name} cannot open {trouble}", pytrace=False)
-        return opened
-
-    def _check(self, opened: "Opened") -> "CheckResult":
-        from kvlaw.conformance.check import Plan, check
-        from kvlaw.conformance.subjects.targets import arithmetic_is_modelled
-
-        profile, budget = cast("Any", self.profile), cast("Any", self.budget)
-        modelled = arithmetic_is_modelled(opened.subject)
-        plan = Plan(opened.name, opened.kinds, profile, budget, self.seed, opened.fixed, modelled, spec=self.spec)
-        return check(plan, opened.subject)
+            return ready(job)
+        except ClickException as error:
+            told = error.message
+        pytest.fail(f"the target could not be run: {told}", pytrace=False)
 
     def _verdict(self, result: "CheckResult") -> None:
         """Fail unless the verdict is conformant, or incomplete and that is allowed."""
         failed = " ".join(r.clause.id for r in result.failed)
         missing = " ".join(r.clause.id for r in result.open if r.clause.level == "MUST")
+        wrong = "".join(f"\n{outdated(witness)}" for witness in result.outdated)
+        wrong += f"\n{BY_ITSELF}" if wrong else ""
         if failed:
-            pytest.fail(f"violations: {result.target} breaks {failed} (profile {result.profile})", pytrace=False)
+            told = f"violations: {result.target} breaks {failed} (profile {result.profile})"
+            pytest.fail(f"{told}{unlisted(self.job(), failed)}{wrong}", pytrace=False)
+        if wrong:
+            pytest.fail(f"stale expectations:{wrong}", pytrace=False)
         if result.stopped:
             pytest.fail(f"incomplete: {result.stopped}", pytrace=False)
-        if missing and not self.allow_incomplete:
+        if missing and not self.job().allow_incomplete:
             pytest.fail(f"incomplete: never exercised within budget {result.budget}: {missing}", pytrace=False)
 
 
-def _fail(clause: "ClauseResult", result: "CheckResult", opened: "Opened", spec: str) -> None:
+def _fail(clause: "ClauseResult", result: "CheckResult", opened: "Opened", job: "Job") -> None:
     """Raise the failure class of a clause, with the failure block as its text."""
     from kvlaw.conformance.failures import failure_class
 
-    failure = failure_class(clause.clause.id)(_blocks(clause, result, opened, spec))
+    failure = failure_class(clause.clause.id)(_blocks(clause, result, opened, job) + unlisted(job, clause.clause.id))
     failure.kvlaw_block = str(failure)
     raise failure
 
 
-def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened", spec: str) -> str:
+def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened", job: "Job") -> str:
     """Print the failure block of each kind of cache, and keep the failure for ``kvlaw replay``."""
     from io import StringIO
 
@@ -192,9 +209,26 @@ def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened", spe
             save(failure)
         except OSError as error:
             console.print(f"{failure.id} is not kept for replay: {error}", markup=False)
-        steps = replay(opened.subject, cast("Any", result.profile), failure.trace, spec=spec)
+        steps = replay(opened.subject, cast("Any", result.profile), failure.trace, spec=job.spec)
         console.print(failure_block(failure_found(failure, steps)))
     return text.getvalue()
+
+
+def known(witness: "Witness") -> str:
+    """Say why a failure is expected."""
+    entry = witness.expected
+    return " ".join(part for part in (f"{entry.id}: {entry.reason}", entry.link) if part)
+
+
+def outdated(witness: "Witness") -> str:
+    """Say what is wrong with an expectation, where it stands, and what to do."""
+    entry = witness.expected
+    return f"{entry.clause} is {witness.state}: {witness.why} ({entry.where or entry.target}: {entry.text})"
+
+
+def unlisted(job: "Job", clauses: str) -> str:
+    """Say how failures are listed, where some are."""
+    return f"\nnot listed: {clauses}; repair it, or list it with `{UPDATE}` if it is known" if job.expected else ""
 
 
 __all__ = ["VERDICT", "Suite", "conformance_tests"]

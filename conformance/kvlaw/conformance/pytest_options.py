@@ -31,13 +31,19 @@ def check_options(config: pytest.Config) -> None:
     target: Any = config.getoption("kvlaw_target", None)
     if target is None:
         return
+    from kvlaw.conformance.configuration import ConfigurationError
     from kvlaw.conformance.opening import full_name
+    from kvlaw.conformance.pytest_project import configured
     from kvlaw.conformance.subjects.errors import TargetError
     from kvlaw.conformance.subjects.targets import check_name
 
     try:
-        check_name(full_name(target), {name: str(value) for name, value in chosen.settings.items()}, chosen.mapping)
-    except TargetError as error:
+        check_name(
+            full_name(configured(config.rootpath, target)),
+            {name: str(value) for name, value in chosen.settings.items()},
+            chosen.mapping,
+        )
+    except (TargetError, ConfigurationError) as error:
         raise pytest.UsageError(f"--kvlaw-target {target}: {error}") from None
 
 

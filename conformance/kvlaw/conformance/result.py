@@ -9,10 +9,17 @@ from kvlaw.conformance.failures import Failure
 from kvlaw.spec.clauses import Clause
 
 ClauseOutcome = Literal["pass", "fail", "expected fail", "not exercised", "blocked", "not applicable"]
-VerdictWord = Literal["conformant", "violations", "incomplete"]
-EXIT_CODES: dict[str, int] = {"conformant": 0, "violations": 1, "usage": 2, "unusable": 3, "incomplete": 4}
-"""0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, 2 usage, 3 the target could not be run, 4
-incomplete."""
+VerdictWord = Literal["conformant", "violations", "stale expectations", "incomplete"]
+EXIT_CODES: dict[str, int] = {
+    "conformant": 0,
+    "violations": 1,
+    "stale expectations": 1,
+    "usage": 2,
+    "unusable": 3,
+    "incomplete": 4,
+}
+"""0 conformant, 1 a MUST (or, in the layout profile, any clause) failed, or a listed failure is not as it is listed, 2
+usage, 3 the target could not be run, 4 incomplete."""
 
 
 @frozen
@@ -68,6 +75,8 @@ class CheckResult:
     interrupted: bool = False
     stopped: str = ""
     """Why the check ended before its time, other than by the user."""
+    left: tuple[str, ...] = ()
+    """What was not played to its end, where it was stopped."""
     shard: tuple[int, int] = (1, 1)
     """Which of how many shares of the check this is."""
 
@@ -110,12 +119,15 @@ class CheckResult:
 
     @property
     def verdict(self) -> VerdictWord:
-        """One word: violations before incomplete before conformant; only MUST clauses can make a check incomplete.
+        """One word: violations before stale expectations before incomplete before conformant.
 
-        A listed failure that is not what it was counts as a violation: of what the file says.
+        Expectations are stale where all that is broken is listed, and a listed failure is not as it is listed. Only
+        MUST clauses can make a check incomplete.
         """
-        if self.failed or self.outdated:
+        if self.failed:
             return "violations"
+        if self.outdated:
+            return "stale expectations"
         if not self.whole or any(r.clause.level == "MUST" for r in self.open):
             return "incomplete"
         return "conformant"

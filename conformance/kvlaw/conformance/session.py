@@ -5,6 +5,7 @@
 (``steering``), a trace that meets one goes on without what sets it off (``Session.go_on``).
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ class StoppedError(BaseException):
 
 class TargetGoneError(StoppedError):
     """The target cannot be run any more."""
+
+
+class OutOfTimeError(StoppedError):
+    """The time is over that was given to a check which lists failures; no other check has such an end."""
 
 
 @contextmanager
@@ -73,10 +78,14 @@ class Findings:
     """A clause to those whose failures ended a stored trace that is about it."""
     behind: dict[str, set[str]] = field(factory=dict[str, set[str]], init=False)
     """A clause to those whose listed failures stood before its situation."""
+    alike: dict[str, set[str]] = field(factory=dict[str, set[str]], init=False)
+    """A clause to the names of the failures that are listed for other clauses and break it as well."""
     met: Counter[str] = field(factory=Counter[str], init=False)
     """How often each listed failure was met."""
     detours: int = field(default=0, init=False)
     """How often a trace went on behind a listed failure."""
+    outlived: list[Trace] = field(factory=list[Trace], init=False)
+    """Shared traces that do not fail any more, or fail by what is found here as well."""
     learnt: list[Failure] = field(factory=list[Failure], init=False)
     """Failures that were found and not listed, where they were to be learnt."""
 
@@ -86,12 +95,13 @@ class Findings:
             self.found(failure)
         for clause, configs in other.swept.items():
             self.swept.setdefault(clause, []).extend(configs)
-        for mine, others in ((self.hidden, other.hidden), (self.behind, other.behind)):
+        for mine, others in ((self.hidden, other.hidden), (self.behind, other.behind), (self.alike, other.alike)):
             for clause, blockers in others.items():
                 mine.setdefault(clause, set()).update(blockers)
         self.met.update(other.met)
         self.detours += other.detours
         self.learnt += other.learnt
+        self.outlived += other.outlived
         self.exercised.update(other.exercised)
         self.rules.update(other.rules)
         self.errors.update(other.errors)
@@ -123,6 +133,8 @@ class Session(Findings):
     stage: str = ""
     on_progress: Callable[["Session"], None] | None = None
     on_failure: Callable[[Failure], object] | None = None
+    until: float | None = None
+    """When to stop, by the monotonic clock."""
     steering: Steering = field(init=False)
     _taken: int = field(default=0, init=False)
 
@@ -134,6 +146,8 @@ class Session(Findings):
         """Give what was found since this was asked last, and begin anew; what is listed stays known."""
         for clause, blockers in self.steering.hidden.items():
             self.behind.setdefault(clause, set()).update(blockers)
+        for clause, names in self.steering.alike.items():
+            self.alike.setdefault(clause, set()).update(names)
         self.met.update(self.steering.met)
         self.detours += self.steering.detours
         self.learnt += self.steering.learnt[self._taken :]
@@ -157,6 +171,7 @@ class Session(Findings):
 
     def walk(self, trace: Trace) -> tuple[Step, ...] | None:
         """Walk a trace without noting anything; None if nobody can be asked it."""
+        self._in_time()
         try:
             with within_means():
                 return self._lockstep(noted=False).run(trace)
@@ -180,6 +195,15 @@ class Session(Findings):
         if detour is not None:
             self._play_on(detour, about)
         return steps
+
+    def play_shared(self, trace: Trace) -> None:
+        """Play a trace that others have found, and say of it whether it need not be kept: only what is listed stays."""
+        steps = self.play(trace)
+        if steps[-1].divergences and self.steering.known:
+            cut = Trace(trace.config, trace.calls[: len(steps) - 1])
+            if self.steering.listed(self.attribute(cut, steps[-1].divergences[0])) is not None:
+                return
+        self.outlived.append(trace)
 
     def _play_on(self, detour: Detour, about: str) -> None:
         """Play a stored trace around listed failures, to its end."""
@@ -211,6 +235,7 @@ class Session(Findings):
         Gives the way around a divergence that is a listed failure, for the ``whole`` of the trace's calls if there are
         more than were made.
         """
+        self._in_time()
         self.calls += step.call is not None
         self.exercised.update(step.exercised)
         if step.record.outcome == "error":
@@ -222,6 +247,10 @@ class Session(Findings):
         if self.on_progress is not None and self.calls % 20 == 0:
             self.on_progress(self)
         return detour
+
+    def _in_time(self) -> None:
+        if self.until is not None and time.monotonic() > self.until:
+            raise OutOfTimeError("its time is over")
 
     def _around(self, failure: Failure, whole: Trace, step: Step, about: str) -> Detour | None:
         """Give the way around a failure that is listed; keep one that is not."""
@@ -284,7 +313,9 @@ class Session(Findings):
         """Keep a failure, the smallest of each clause; or all of them, shortened, where they are to be learnt."""
         if self.steering.learn and len(self.steering.learnt) < MOST_LEARNT:
             short = self.shortest(failure)
-            self.steering.learns(short, Expected(self.target, short.clause, short.trace).id)
+            new = self.steering.learns(short, Expected(self.target, short.clause, short.trace).id)
+            if new and self.on_failure is not None:
+                self.on_failure(short)
             return
         if self.found(failure) and self.on_failure is not None:
             self.on_failure(failure)

@@ -1,6 +1,7 @@
 """What a hand-written trace expects behind ``->``: claims, and how tokens and claims are read and written.
 
-    refused | ok | 2 (the answer) | sees t6..t13 | order t9,t2..t8 | fetches t9,t2..t8 | holds t9,t2,_ | mask causal
+    refused | ok | 2 (the answer, or drops 2, or finds 2)
+    sees t6..t13 | order t9,t2..t8 | fetches t9,t2..t8 | holds t9,t2,_ | mask causal
     can_trim 0..3 | offset 13 | columns 8 | size 8 | nbytes 64 | write_index 1 | bytes_per_token 64 | identity full
     storage dense | form affine (of what a read fetched) | floor 5 | max_append 3 (or unbounded)
     tail _,t1,t2 | slots t5,t1,t2,_,t4 | reads t1,t5 (of a recurrent layer: a token per output)
@@ -67,8 +68,8 @@ def _parse_claim(text: str) -> Claim:
         return evolve(claim, layer=number) if match[1] == "layer" else evolve(claim, row=number)
     if text in ("refused", "ok"):
         return Claim(text)
-    if re.fullmatch(r"-?\d{1,18}", text):
-        return Claim("answer", int(text))
+    if match := re.fullmatch(r"(?:drops\s+|finds\s+)?(-?\d{1,18})", text):  # as reports say it
+        return Claim("answer", int(match[1]))
     what, _, rest = text.partition(" ")
     reader = _READERS.get(what)
     if reader is None or not rest.strip():

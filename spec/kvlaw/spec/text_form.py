@@ -136,6 +136,11 @@ def _check_rows(groups: bool, claims: Sequence[Claim], part: str) -> None:
 
 def parse_config(text: str) -> Config:
     """Read the opening of a trace: ``ring window=8 sinks=2 dtype=f16``."""
+    if text.split(maxsplit=1)[0] in CALLS:
+        raise TraceError(
+            f"{text!r} is a call, and the opening before it is missing: a trace begins with a kind of cache and its "
+            f"configuration, as in 'ring window=8 ; {text}'"
+        )
     return load(Config, _layer(text.split(), text), f"{text!r}")
 
 

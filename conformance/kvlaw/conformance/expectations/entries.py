@@ -6,7 +6,7 @@ run to run: of a wrong outcome the outcome alone, whatever the message of the ex
 
 from hashlib import blake2b
 
-from attrs import frozen
+from attrs import field, frozen
 
 from kvlaw.conformance.compare import Divergence
 from kvlaw.spec.text_form import write
@@ -15,7 +15,10 @@ from kvlaw.spec.trace import Trace
 
 @frozen
 class Expected:
-    """An expected failure; ``where`` says where it is listed, for messages."""
+    """An expected failure; ``where`` says where it is listed, for messages.
+
+    ``comments`` are written below the trace of an entry that is new or refreshed, for people alone.
+    """
 
     target: str
     clause: str
@@ -24,6 +27,7 @@ class Expected:
     reason: str = ""
     link: str = ""
     where: str = ""
+    comments: tuple[str, ...] = field(default=(), eq=False)
 
     @property
     def id(self) -> str:

@@ -10,8 +10,9 @@
     link = "https://example.org/issues/12"
 
 ``trace`` is the witness in its text form; ``file`` names a file with it instead (JSON, as ``.kvlaw/failures`` has
-them), relative to this file. ``reason`` must say something. ``read_file`` reads, ``edited`` gives the text after some
-entries were removed, refreshed and added; all else in it, comments and order, stays as it is.
+them), relative to this file. ``reason`` must say something. Below the trace of an entry that kvlaw adds its steps stand
+as comments. ``read_file`` reads, ``edited`` gives the text after some entries were removed, refreshed and added; all
+else in it, comments and order, stays as it is.
 """
 
 import re
@@ -26,6 +27,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from kvlaw.conformance.configuration import ConfigurationError, list_of, parsed, structured, text_of
 from kvlaw.conformance.expectations.entries import Expected
+from kvlaw.conformance.reports.words import spelt
 from kvlaw.conformance.store import load as load_stored
 from kvlaw.spec.text_form import parse
 from kvlaw.spec.trace import Trace, TraceError
@@ -36,7 +38,8 @@ HEAD = """\
 # kvlaw check --update-expectations adds, refreshes and removes entries; comments, reasons and links are yours.
 """
 _HEADER = re.compile(r"^[ \t]*\[\[[ \t]*expected[ \t]*\]\][ \t]*(#.*)?$")
-_ORDER = ("target", "clause", "trace", "file", "observed", "reason", "link")
+_OURS = re.compile(r"^#\s+call\s{2,}the law says\s{2,}the target shows$")
+"""The line with which our own comments in an entry begin; they end where the comments end."""
 
 
 @frozen
@@ -62,6 +65,8 @@ class Edits:
     removed: set[int] = field(factory=set[int])
     refreshed: dict[int, Mapping[str, str]] = field(factory=dict[int, Mapping[str, str]])
     added: list[Expected] = field(factory=list[Expected])
+    comments: dict[int, tuple[str, ...]] = field(factory=dict[int, tuple[str, ...]])
+    """What takes the place of our own comments in refreshed entries."""
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.refreshed or self.added)
@@ -114,7 +119,11 @@ def edited(text: str, edits: Edits) -> str:
         number += is_entry
         if is_entry and number in edits.removed:
             continue
-        kept.append(_refreshed(segment, edits.refreshed[number]) if is_entry and number in edits.refreshed else segment)
+        if is_entry and number in edits.refreshed:
+            fresh = _refreshed(segment, edits.refreshed[number])
+            kept.append(_commented(fresh, edits.comments.get(number, ())))
+        else:
+            kept.append(segment)
     body = re.sub(r"\n{3,}", "\n\n", "".join(kept)).strip("\n") if edits.removed else "".join(kept).rstrip("\n")
     added = [written(entry) for entry in edits.added]
     whole = "\n\n".join(part for part in (body, *added) if part) + "\n"
@@ -132,8 +141,23 @@ def written(entry: Expected) -> str:
     array: Any = tomlkit.aot()
     array.append(table)
     document.add("expected", array)
-    link = "" if entry.link else '# link = "https://..."\n'
-    return (tomlkit.dumps(document).rstrip("\n") + "\n" + link).rstrip("\n")
+    lines = tomlkit.dumps(document).rstrip("\n").split("\n")
+    if not entry.link:  # it stands amid the entry, and goes with it
+        lines.insert(len(lines) - bool(entry.reason), '# link = "https://..."')
+    text = "\n".join(lines)
+    return _commented(text, entry.comments) if entry.comments else text
+
+
+def _commented(entry: str, comments: tuple[str, ...]) -> str:
+    """Put our comments below the trace of an entry, in the place of those that stand there; others' stay."""
+    lines = entry.split("\n")
+    ours = next((i for i, line in enumerate(lines) if _OURS.match(line)), len(lines))
+    end = next((i for i in range(ours, len(lines)) if not lines[i].startswith("#")), len(lines))
+    lines = lines[:ours] + lines[end:]
+    at = next((i + 1 for i, line in enumerate(lines) if re.match(r"\s*(trace|file)\s*=", line)), len(lines))
+    lines[at:at] = [f"# {spelt(line)}".rstrip() for line in comments]
+    text = "\n".join(lines)
+    return text if tomllib.loads(text) == tomllib.loads(entry) else entry  # they are not to stand in a text of lines
 
 
 def _segments(text: str) -> list[tuple[bool, str]]:

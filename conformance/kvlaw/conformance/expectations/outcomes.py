@@ -21,12 +21,18 @@ def _outcome(result: ClauseResult, witnesses: tuple[Witness, ...], findings: Fin
     """Give a clause its outcome: a listed failure is no pass, and a clause behind one is no gap of the search."""
     clause = result.clause.id
     expected = tuple(w for w in witnesses if w.holds and w.expected.clause == clause)
+    alike = findings.alike.get(clause, set[str]())
+    others = tuple(w for w in witnesses if w.holds and w.expected.id in alike)
     learnt = tuple({f.id: f for f in findings.learnt if f.clause == clause}.values())
     failures = (*learnt, *(f for f in result.failures if f not in learnt))
     if failures:
         return evolve(result, outcome="fail", failures=failures, expected=expected)
     if expected:
         return evolve(result, outcome="expected fail", why="", expected=expected)
+    if others:
+        names = tuple(dict.fromkeys(w.expected.clause for w in others))
+        why = f"broken as {', '.join(names)}, which {'is' if len(names) == 1 else 'are'} listed"
+        return evolve(result, outcome="expected fail", why=why, expected=others)
     behind = sorted(findings.behind.get(clause, ()))
     if result.outcome != "not exercised" or not behind:
         return result

@@ -44,6 +44,7 @@ def edits_of(before: tuple[Expected, ...], learnt: Iterable[Learnt]) -> tuple[Ed
         after.append(now)
         if now != entry:
             edits.refreshed[place] = {"clause": now.clause, "trace": now.text, "observed": now.observed}
+            edits.comments[place] = now.comments
     return edits, [*after, *edits.added]
 
 

@@ -1,8 +1,9 @@
 """Exploration that goes on behind listed failures.
 
 A ``Session`` asks ``Steering.listed`` whether a failure is a listed one. It is, if the trigger of that is in it
-(``triggers``), or if it still fails in the listed way when everything else is taken away from it (``bare``), whatever
-clause it was charged to in its circumstances. If so, ``Steering.detour`` gives the way around.
+(``triggers``), if it looks the same at such a call (``symptoms``), or if it still fails in the listed way when
+everything else is taken away from it (``bare``), whatever clause it was charged to in its circumstances. If so,
+``Steering.detour`` gives the way around.
 
 While expectations are being written, ``learn`` is on: what is found is shortened at once, and gone around as well, but
 only from the next machine on (``turn``): Hypothesis asks that the same draws always lead to the same calls.
@@ -19,6 +20,7 @@ from kvlaw.conformance.expectations.bare import bare
 from kvlaw.conformance.expectations.detours import Detour, around
 from kvlaw.conformance.expectations.marks import Mark
 from kvlaw.conformance.expectations.masks import Masks
+from kvlaw.conformance.expectations.symptoms import Symptom
 from kvlaw.conformance.expectations.triggers import Trigger
 from kvlaw.conformance.failures import Failure
 from kvlaw.spec.config import Config
@@ -42,6 +44,16 @@ class Known:
     name: str
     clause: str
     trigger: Trigger
+    symptom: Symptom
+
+    def explains(self, found: "Found") -> bool:
+        """Tell whether a failure looks the same at such a call: one of wrong tokens by whatever clause it is charged.
+
+        Of one fault, which lets a query see one token too many, each clause that speaks of a case of it is broken.
+        """
+        failure, symptom = found.failure, found.symptom
+        charged = self.clause == failure.clause or symptom.of_tokens
+        return charged and self.symptom.alike(symptom) and self.trigger.looks_on(found.trigger)
 
     def covers(self, clause: str, trigger: Trigger) -> bool:
         """Tell whether a failure that has nothing beside what this one needs is this one."""
@@ -55,6 +67,11 @@ class Found:
     failure: Failure
     marks: tuple[Mark, ...]
     trigger: Trigger
+    symptom: Symptom
+
+    def listed(self, name: str) -> Known:
+        """List it under a name."""
+        return Known(name, self.failure.clause, self.trigger, self.symptom)
 
 
 @define
@@ -72,7 +89,11 @@ class Steering:
     detours: int = 0
     hidden: dict[str, set[str]] = field(factory=dict[str, set[str]])
     """Clause to the clauses of the listed failures that stood before its situation."""
+    alike: dict[str, set[str]] = field(factory=dict[str, set[str]])
+    """Clause to the names of the failures that are listed for others and break it as well."""
     walked: dict[Trace, Found | None] = field(factory=dict[Trace, Found | None])
+    entered: dict[str, Found] = field(factory=dict[str, Found])
+    """What is listed since its trace was replayed, by its name."""
 
     def masks(self, *, noted: bool) -> Masks:
         """Make what hides wrong reports in one walk."""
@@ -90,9 +111,7 @@ class Steering:
         steps = self.walk(failure.trace)
         if steps is None or len(steps) < 1 or not steps[-1].divergences:
             return None
-        marks = tuple(step.mark for step in steps)
-        trigger = Trigger.of(steps[-1].divergences[0], failure.trace.config, marks)
-        return Found(failure, marks[1:], trigger)
+        return _found(failure, failure.trace.config, steps)
 
     def listed(self, failure: Failure) -> tuple[Known, Found] | None:
         """Say which listed failure this is."""
@@ -106,6 +125,8 @@ class Steering:
 
     def _is(self, known: Known, found: Found) -> bool:
         """Look whether the trigger is in a failure; else take away what that does without: does it fail as listed?"""
+        if known.explains(found):
+            return True
         if not known.trigger.may_be(found.trigger):
             return False
         if known.clause == found.failure.clause and known.trigger.is_in(found.trigger):
@@ -124,29 +145,40 @@ class Steering:
         return self.walked[left]
 
     def _told(self, left: Trace, steps: "tuple[Step, ...]") -> Found:
-        first = steps[-1].divergences[0]
-        marks = tuple(step.mark for step in steps)
-        return Found(self.attribute(left, first), marks[1:], Trigger.of(first, left.config, marks))
+        return _found(self.attribute(left, steps[-1].divergences[0]), left.config, steps)
 
     def add(self, failure: Failure, name: str) -> bool:
         """List a failure; give False if the target does not answer as before."""
         found = self.examine(failure)
         if found is None:
             return False
-        self.known.append(Known(name, failure.clause, found.trigger))
+        self.known.append(found.listed(name))
+        self.entered[name] = found
         return True
 
-    def learns(self, failure: Failure, name: str) -> None:
-        """Take in a failure that is not listed, on its shortest trace."""
+    def is_explained(self, name: str) -> bool:
+        """Tell whether a listed failure is another listed one, in circumstances that this can do without."""
+        found = self.entered.get(name)
+        return found is not None and any(known.name != name and self._is(known, found) for known in self.known)
+
+    def drop(self, name: str) -> None:
+        """List a failure no more."""
+        self.known = [known for known in self.known if known.name != name]
+
+    def learns(self, failure: Failure, name: str) -> bool:
+        """Take in a failure that is not listed, on its shortest trace; say whether it is a new one."""
         found = self.examine(failure)
-        if found is not None and all(known.name != name for known in (*self.known, *self.coming)):
+        new = found is not None and all(known.name != name for known in (*self.known, *self.coming))
+        if found is not None and new:
             self.learnt.append(failure)
-            self.coming.append(Known(name, failure.clause, found.trigger))
+            self.coming.append(found.listed(name))
+        return new
 
     def forget(self) -> None:
         """Begin to count anew; what is listed and learnt stays."""
         self.met.clear()
         self.hidden.clear()
+        self.alike.clear()
         self.detours = 0
 
     def turn(self) -> None:
@@ -160,6 +192,8 @@ class Steering:
             return None
         self.met[known.name] += 1
         self.detours += 1
+        if found.failure.clause != known.clause and known.explains(found):
+            self.alike.setdefault(found.failure.clause, set()).add(known.name)
         cited = {*step.expectation.charged, *(c for e in step.expectation.expected for c in e.clauses)}
         self.keeps(cited - step.exercised, known)
         return around(whole, found.failure.trace, found.marks, known.trigger)
@@ -168,6 +202,15 @@ class Steering:
         """Note that a listed failure stood before the situations of these clauses."""
         for clause in clauses:
             self.hidden.setdefault(clause, set()).add(known.clause)
+
+
+def _found(failure: Failure, config: Config, steps: "tuple[Step, ...]") -> Found:
+    """Take what tells a failure from others from the steps of a walk that ends with it."""
+    last, marks = steps[-1], tuple(step.mark for step in steps)
+    first = last.divergences[0]
+    record = last.record if first.row is None or first.row >= len(last.record.rows) else last.record.rows[first.row]
+    trigger = Trigger.of(first, config, marks)
+    return Found(failure, marks[1:], trigger, Symptom.of(first, record.live))
 
 
 def _ignore(name: str) -> None:

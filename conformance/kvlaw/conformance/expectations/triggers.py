@@ -4,7 +4,8 @@ A shortest trace can do without nothing that it has, so that its last call (the 
 and what its configuration has beyond the plainest are what the failure needs. A failure that is charged to the same
 clause and shows in the same field at the same call, behind the same special calls, is the same one (``is_in``). Where
 the last call is asked in more ways, or shows it in another way, it may be (``may_be``): then ``bare`` takes away what
-else its trace has, so that a walk of what is left can tell.
+else its trace has, so that a walk of what is left can tell. One that looks the same (``symptoms``) at such a call is
+the same one wherever its cache stands (``looks_on``): before its window is reached, or behind that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,6 +67,17 @@ class Trigger:
     def is_in(self, found: "Trigger") -> bool:
         """Tell whether a failure that was found shows in the same way, at the very call in the very situation."""
         return self.covers(found) and self.mark == found.mark
+
+    def looks_on(self, found: "Trigger") -> bool:
+        """Tell whether a failure that was found shows in the same way and at such a call, wherever its cache stands.
+
+        That is also in a list, which is nothing but its caches.
+        """
+        mine, other = self.mark, found.mark
+        there = mine.on == other.on or (mine.on, other.on) == ("cache", "list")
+        alike = there and _has(other, mine) and set(mine.amid) <= set(other.amid)
+        alike = alike and self.kind == found.kind and self.field == found.field and self.needs <= found.needs
+        return alike and bool(self.places(found))
 
     def masks(self, found: "Trigger") -> bool:
         """Tell whether a wrong report belongs to this one: it need not show at the same call, but in such a state."""

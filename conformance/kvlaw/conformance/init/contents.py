@@ -1,8 +1,10 @@
 """What ``kvlaw init`` writes: the configuration, the expectations and the workflow, as texts."""
 
+import json
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from typing import Any, cast
 
@@ -12,6 +14,7 @@ from attrs import frozen
 from kvlaw.conformance.configuration import EXPECTATIONS, PROJECT, TABLE, ConfigurationError, parsed, text_of
 from kvlaw.conformance.expectations.entries import Expected
 from kvlaw.conformance.expectations.file import HEAD, Edits, edited
+from kvlaw.conformance.guard import without_secrets
 from kvlaw.conformance.init.places import Places
 from kvlaw.conformance.project import Job
 
@@ -63,7 +66,11 @@ def _without_ours(text: str) -> str:
 
 def _table(first: First, prefix: str) -> str:
     job = first.job
-    lines = [f"[{prefix}]"] if prefix else ["# What these keys mean: `kvlaw check --help`, and conformance/docs/ci.md."]
+    lines = (
+        [f"[{prefix}]  # what these keys mean: `kvlaw docs ci`"]
+        if prefix
+        else ["# What these keys mean: `kvlaw docs ci`."]
+    )
     lines += [
         f"spec = {_value(first.spec)}  # clauses of later versions do not count until this is raised",
         f"budget = {_value(job.budget)}",
@@ -100,7 +107,23 @@ def workflow_text(places: Places) -> str:
     text = (files("kvlaw.conformance.init") / "workflow.yml").read_text(encoding="utf-8")
     python = ".".join(map(str, sys.version_info[:2]))
     installs = "python -m pip install ." if places.in_project else 'echo "nothing to install"'
-    return text.replace("@PYTHON@", python).replace("@INSTALL@", installs)
+    values = {"@PYTHON@": python, "@INSTALL@": installs, "@KVLAW@": _value(kvlaw_source())}
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text
+
+
+def kvlaw_source() -> str:
+    """Say what pip installs as this kvlaw elsewhere: the commit that it was installed from; nothing if none is known.
+
+    A wheel, or a checkout on this machine, is on no other.
+    """
+    try:
+        told: Any = json.loads(distribution("kvlaw").read_text("direct_url.json") or "{}")
+        vcs, commit, url = told["vcs_info"]["vcs"], told["vcs_info"]["commit_id"], without_secrets(str(told["url"]))
+    except (PackageNotFoundError, ValueError, KeyError, TypeError):
+        return ""
+    return f"{vcs}+{url}@{commit}" if "://" in url and not url.startswith("file:") else ""
 
 
 __all__ = ["PROJECT", "First", "configuration_text", "expectations_text", "workflow_text"]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from attrs import evolve
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -28,7 +29,7 @@ from kvlaw.conformance.machines.configs import configs
 from kvlaw.conformance.machines.policies import served
 from kvlaw.conformance.machines.steady import drawn_by_seed
 from kvlaw.conformance.minimise import acted_on
-from kvlaw.conformance.session import Session, within_means
+from kvlaw.conformance.session import Session, StoppedError, within_means
 from kvlaw.reference.model import Model
 from kvlaw.spec.calls import Call
 from kvlaw.spec.config import Config, Kind, Policy
@@ -204,4 +205,18 @@ def play(machine: type[LockstepMachine], examples: int, steps: int, number: int)
         phases=(Phase.explicit, Phase.generate, Phase.shrink) if machine.raising else (Phase.generate,),
     )
     with drawn_by_seed():
-        run_state_machine_as_test(seed(number)(machine), settings=chosen)
+        try:
+            run_state_machine_as_test(seed(number)(machine), settings=chosen)
+        except HypothesisException as error:
+            end = _end_behind(error)  # to Hypothesis a trace that is broken off looks like a flaky one
+            if end is not None:
+                raise end from None
+            raise
+
+
+def _end_behind(error: BaseException) -> BaseException | None:
+    """Find the end of the check, by the user or otherwise, at which another error was raised."""
+    at: BaseException | None = error
+    while at is not None and not isinstance(at, StoppedError | KeyboardInterrupt):
+        at = at.__cause__ or at.__context__
+    return at

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.machines.base import LockstepMachine
 from kvlaw.conformance.machines.calls import CallRules
 from kvlaw.reference.model import Model
 from kvlaw.reference.oracle import File, Layers
 from kvlaw.spec.calls import (
-    DAMAGES,
     AppendDecode,
     AppendWindow,
     BeginRound,
@@ -40,7 +40,7 @@ class KnowsFiles(LockstepMachine):
     @property
     def damages(self) -> tuple[Damage, ...]:
         """The ways in which the target's files can be spoilt."""
-        return getattr(self.session.subject, "damages", DAMAGES)
+        return terms_of(self.session.subject).damages
 
     def file(self, name: str) -> File | None:
         """Give the file of that name, if there is one."""

@@ -5,6 +5,7 @@ from typing import cast
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.machines.file_rules import KnowsFiles
 from kvlaw.conformance.machines.policies import layers as layers_of
 from kvlaw.conformance.machines.reuse_rules import SharesPrefixes
@@ -66,7 +67,7 @@ class ActsOnLists(KnowsFiles, SharesPrefixes):
     @property
     def both_kinds(self) -> bool:
         """The target builds growing caches and rings, so that lists can mix them."""
-        return self.layout or len(getattr(self.session.subject, "kinds", ())) > 1
+        return self.layout or len(terms_of(self.session.subject).kinds) > 1
 
     def lists(self) -> list[str]:
         """Name the lists."""

@@ -6,7 +6,8 @@ from typing import Any
 from attrs import evolve
 from hypothesis import strategies as st
 
-from kvlaw.spec.config import CODE_BITS, GROUPS, POLICIES, Config, LayerSpec, Policy, Start
+from kvlaw.conformance.demands import terms_of
+from kvlaw.spec.config import CODE_BITS, GROUPS, Config, LayerSpec, Policy, Start
 
 DIMS = (64, 96, 128, 256)
 """Head dims of keys and values: with 96 and 256, words of some widths are not laid out as one might guess."""
@@ -17,9 +18,8 @@ DEFAULT_BITS = 8
 
 def served(subject: object, capabilities: Collection[str]) -> tuple[Policy, ...]:
     """List the kinds of policy with which a target is checked: what it names, as far as it can be asked for them."""
-    named: tuple[Policy, ...] = getattr(subject, "policies", POLICIES)
     able = {"dense", *(capabilities if "policy" in capabilities else ())}
-    return tuple(policy for policy in named if policy in able)
+    return tuple(policy for policy in terms_of(subject).policies if policy in able)
 
 
 def fitting(policies: tuple[Policy, ...], fixed: Mapping[str, Any]) -> tuple[Policy, ...]:

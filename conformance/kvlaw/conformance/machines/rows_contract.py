@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.machines.calls import CallRules, lengths
 from kvlaw.conformance.machines.compiled_rules import CompiledRules
 from kvlaw.conformance.machines.round_rules import RoundRules
@@ -148,7 +149,7 @@ class RowsContractMachine(RowRules, CompiledRules, RoundRules, CallRules):
         if "bf16_first" in self.can:
             made += [evolve(plain, bits=4, group=32, start=2)]
             made += [evolve(layer, start=start) for start in (1, "never")] if layer.bits else []
-        kinds = getattr(self.session.subject, "kinds", ())
+        kinds = terms_of(self.session.subject).kinds
         return tuple(made if len(kinds) > 1 else [x for x in made if x.kind == layer.kind])
 
     @precondition(lambda self: not self.over and "merge" in self.can and self.roomy)

@@ -24,7 +24,13 @@ from kvlaw.conformance.reports.outcomes import look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.words import clean
 
-EXIT_CODES: dict[VerdictWord, int] = {"conformant": 0, "violations": 1, "incomplete": 4, "unusable": 3}
+EXIT_CODES: dict[VerdictWord, int] = {
+    "conformant": 0,
+    "violations": 1,
+    "stale expectations": 1,
+    "incomplete": 4,
+    "unusable": 3,
+}
 
 
 class CombineError(ValueError):
@@ -46,11 +52,11 @@ class Part:
         fixed = " ".join(f"{name}={value}" for name, value in sorted(started.fixed.items()))
         facts = {
             "profile": started.profile,
-            "spec": started.spec,
+            "spec": started.spec or dict(self.versions).get("spec", ""),  # unpinned: by the newest that it knew
             "kinds": " ".join(sorted(started.kinds)),
             "fixed": fixed,
         }
-        return (*facts.items(), *self.versions)
+        return (*facts.items(), *(version for version in self.versions if version[0] != "spec"))
 
 
 def combine(runs: Sequence[tuple[str, RunReport]]) -> RunReport:
@@ -142,9 +148,11 @@ def _together(parts: Sequence[Part]) -> TargetReport:
 
 
 def verdict_of(report: TargetReport) -> VerdictWord:
-    """Work out the verdict: violations before incomplete before conformant."""
-    if any(look_of(c.outcome).case == "failed" for c in report.clauses) or report.wrong_witnesses():
+    """Work out the verdict: violations before stale expectations before incomplete before conformant."""
+    if any(look_of(c.outcome).case == "failed" for c in report.clauses):
         return "violations"
+    if report.wrong_witnesses():
+        return "stale expectations"
     return "incomplete" if report.open_musts() or not report.whole or not report.clauses else "conformant"
 
 

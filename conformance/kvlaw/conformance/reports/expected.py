@@ -19,6 +19,7 @@ def expected_block(report: TargetReport) -> RenderableType:
         table.add_column(head, justify="right" if head == "met" else "left", overflow="fold")
     for witness in report.witnesses:
         told = Text(" ".join(part for part in (witness.reason, witness.link) if part))
+        told.append(f"\n{witness.text}" if witness.holds and witness.text else "", "dim")
         state = Text(witness.state, "green" if witness.holds else "red")
         table.add_row(Text(witness.clause), state, str(witness.met or ""), told)
     wrong = [line for witness in report.wrong_witnesses() for line in _wrong(witness)]
@@ -38,7 +39,7 @@ def _wrong(witness: WitnessReplayed) -> list[RenderableType]:
 def but_for(report: TargetReport) -> str:
     """Say behind the verdict how many failures it leaves out of account; nothing if there are none."""
     count = len(report.expected())
-    if not count or report.end.verdict == "violations":
+    if not count or report.end.verdict in ("violations", "stale expectations"):
         return ""
     return f" but for {count} expected failure{'' if count == 1 else 's'}"
 

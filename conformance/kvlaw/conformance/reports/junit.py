@@ -103,12 +103,12 @@ def _verdict(report: TargetReport) -> ET.Element:
     case = ET.Element("testcase", name=f"verdict of {_text(report.name)}", classname=VERDICTS)
     open_ones = report.open_musts()
     why = report.why_not_whole or (f"never judged: {' '.join(open_ones)}" if open_ones else "")
-    if ended.verdict == "violations":
+    if ended.verdict in ("violations", "stale expectations"):
         broken = " ".join(c.clause for c in report.clauses if look_of(c.outcome).case == "failed")
         wrong = " ".join(f"{w.clause} ({w.state})" for w in report.wrong_witnesses())
         told = [f"breaks {broken}" if broken else "", f"expectations: {wrong}" if wrong else "", why]
-        message = _text(f"violations: {'; '.join(part for part in told if part)}")
-        ET.SubElement(case, "failure", type="violations", message=message)
+        message = _text(f"{ended.verdict}: {'; '.join(part for part in told if part)}")
+        ET.SubElement(case, "failure", type=ended.verdict, message=message)
     elif ended.verdict == "unusable":
         ET.SubElement(case, "error", type="unusable", message=_text(why or "the target could not be run"))
     elif ended.verdict != "conformant":

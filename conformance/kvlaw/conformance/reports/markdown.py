@@ -23,7 +23,7 @@ from kvlaw.conformance.reports.words import clean
 MOST_BYTES = 1_000_000
 """GitHub refuses a step summary above 1 MiB."""
 MOST_FAILURE = 40_000
-_SIGNS = {"conformant": "✅", "violations": "❌", "incomplete": "⚠️", "unusable": "❌"}
+_SIGNS = {"conformant": "✅", "violations": "❌", "stale expectations": "❌", "incomplete": "⚠️", "unusable": "❌"}
 
 
 def markdown_report(run: RunReport) -> str:

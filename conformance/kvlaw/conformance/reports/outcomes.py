@@ -48,6 +48,7 @@ def look_of(outcome: str) -> Look:
 VERDICTS: dict[str, tuple[str, str]] = {
     "conformant": ("green", "every MUST clause that applies was exercised, observed and kept"),
     "violations": ("red", "at least one clause of the profile is broken"),
+    "stale expectations": ("red", "nothing is broken that is not listed, but a listed failure is not as it is listed"),
     "incomplete": ("yellow", "nothing is known to be broken, but not everything was checked"),
     "unusable": ("red", "the target could not be run"),
 }

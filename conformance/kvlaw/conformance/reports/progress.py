@@ -7,9 +7,13 @@ def line(event: Event) -> str:
     """Say what is going on; an empty text for an event that is no progress."""
     if not isinstance(event, Progressed):
         return ""
-    failed = f", {event.failures} clause{'' if event.failures == 1 else 's'} broken" if event.failures else ""
+    failed = f", {_counted(event.failures, 'clause')} broken" if event.failures else ""
     part = f", {event.done} of {event.parts} parts done" if event.parts else ""
-    return f"{event.kind}: {event.stage}, {event.calls} calls{part}{failed}"
+    return f"{event.kind}: {event.stage}, {_counted(event.calls, 'call')}{part}{failed}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 __all__ = ["line"]

@@ -18,6 +18,7 @@ import attrs
 from attrs import frozen
 
 from kvlaw.conformance.adapter import Adapter, AdapterSubject
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
@@ -170,8 +171,7 @@ def target_kinds(
         return _known(name).kinds
     if scheme == "fault":
         return _planted(name).kinds
-    subject: Any = opened or open_target(text, options, mapping)
-    return getattr(subject, "kinds", SERIAL_KINDS)
+    return terms_of(opened or open_target(text, options, mapping)).kinds or SERIAL_KINDS
 
 
 def members(text: str) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from typing import IO, Any
 
 from attrs import define
 
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.guard import describe
 from kvlaw.spec import wire
-from kvlaw.spec.calls import DAMAGES
-from kvlaw.spec.config import CODE_BITS, DTYPES, POLICIES, SERIAL_KINDS
+from kvlaw.spec.config import SERIAL_KINDS
 from kvlaw.spec.observations import Observation
 
 
@@ -45,17 +45,17 @@ class Server:
 
     def hello(self) -> wire.Hello:
         """Say what the subject is."""
-        told: Any = self.subject
+        terms = terms_of(self.subject)
         return wire.Hello(
             protocol=wire.PROTOCOL,
             name=self.name,
             kinds=tuple(self.kinds),
-            capabilities=tuple(sorted(told.capabilities)),
-            policies=tuple(getattr(told, "policies", POLICIES)),
-            dtypes=tuple(getattr(told, "dtypes", DTYPES)),
-            code_bits=tuple(getattr(told, "code_bits", CODE_BITS)),
-            damages=tuple(getattr(told, "damages", DAMAGES)),
-            kernel_set=getattr(told, "kernel_set", "unfused"),
+            capabilities=tuple(sorted(self.subject.capabilities)),
+            policies=terms.policies,
+            dtypes=terms.dtypes,
+            code_bits=terms.code_bits,
+            damages=terms.damages,
+            kernel_set=terms.kernel_set,
             hints=True,
         )
 

@@ -41,6 +41,8 @@ class Smoke:
     told: wire.Hello | None = None
     number: int = 0
     dtype: DType = "bf16"
+    gone: str = ""
+    """Why nothing more can be tried: it does not start, or does not start again."""
     _channel: Channel | None = None
 
     def run(self) -> list[Tried]:
@@ -57,6 +59,8 @@ class Smoke:
                 self._try("spoilt tensors", self._spoilt)
                 self._try("ids", self._ids)
                 self._try("opened again", self._again)
+            else:
+                self.gone = "it never said hello"
             self._try("the end", self._end)
             self._try("a closed stdin", self._closed)
         finally:
@@ -79,7 +83,10 @@ class Smoke:
         return serial[0] if serial else self.hello.kinds[0]
 
     def _try(self, what: str, act: Callable[[], str]) -> bool:
-        """Try one step and note what came of it; a lost testee is started again for the next."""
+        """Try one step and note what came of it; a lost testee is started again for the next, once for all of them."""
+        if self.gone:
+            self.steps.append(Tried(what, "not tried", self.gone))
+            return False
         try:
             self._alive()
             self.steps.append(Tried(what, "ok", act()))
@@ -89,7 +96,7 @@ class Smoke:
             self.steps.append(Tried(what, "wrong", str(error), error.remedy))
             return False
         except wire.WireError as error:
-            self.steps.append(Tried(what, "wrong", str(error), "see the field in the page on the protocol"))
+            self.steps.append(Tried(what, "wrong", str(error), "look the field up: `kvlaw docs testee`"))
             return False
         except (LostError, TargetError) as error:
             self.steps.append(Tried(what, "wrong", str(error), remedy(str(error))))
@@ -100,8 +107,12 @@ class Smoke:
         if self._channel is not None and not self._channel.lost:
             return
         if self.steps and self.told is not None:
-            self._channel = self.launch.process(self.reaper)
-            self.launch.greet(self._channel)
+            try:
+                self._channel = self.launch.process(self.reaper)
+                self.launch.greet(self._channel)
+            except TargetError:
+                self.gone = "it does not start again"
+                raise
 
     @property
     def channel(self) -> Channel:

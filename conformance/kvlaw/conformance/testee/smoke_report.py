@@ -16,7 +16,10 @@ def print_smoke(console: Console, target: str, steps: list[Tried]) -> int:
     if not wrong:
         console.print(f"{target} speaks the testee protocol; now: kvlaw check '{target}'", style="green", markup=False)
         return 0
-    console.print(f"{target}: {len(wrong)} of {len(steps)} steps went wrong", style="red", markup=False)
+    tried = sum(step.word != "not tried" for step in steps)
+    told = f"{len(wrong)} of {tried} step{'' if tried == 1 else 's'} went wrong"
+    left = f", {len(steps) - tried} could not be tried" if tried < len(steps) else ""
+    console.print(f"{target}: {told}{left}", style="red", markup=False)
     return 1
 
 

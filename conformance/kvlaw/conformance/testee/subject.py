@@ -11,7 +11,7 @@ import weakref
 
 from attrs import define, evolve, field
 
-from kvlaw.conformance.demands import Demands
+from kvlaw.conformance.demands import Demands, Terms
 from kvlaw.conformance.guard import Patience, printable
 from kvlaw.conformance.interface import UnsupportedError
 from kvlaw.conformance.session import TargetGoneError
@@ -27,7 +27,6 @@ from kvlaw.spec.calls import (
     Attend,
     Call,
     Clone,
-    Damage,
     Drop,
     FetchDense,
     LookAt,
@@ -40,7 +39,7 @@ from kvlaw.spec.calls import (
     TakeState,
     Trim,
 )
-from kvlaw.spec.config import Config, DType, Kind, Policy
+from kvlaw.spec.config import Config
 from kvlaw.spec.observations import Observation, Payload
 
 MOST_STARTS = 3
@@ -113,34 +112,9 @@ class ProcessSubject:
         return self._capabilities
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of cache that it says it builds."""
-        return self.told.kinds
-
-    @property
-    def policies(self) -> tuple[Policy, ...]:
-        """The kinds of storage policy with which it is checked."""
-        return self.told.policies
-
-    @property
-    def dtypes(self) -> tuple[DType, ...]:
-        """The dtypes of tensors with which it is checked."""
-        return self.told.dtypes
-
-    @property
-    def code_bits(self) -> tuple[int, ...]:
-        """The bits of a code with which it is checked."""
-        return self.told.code_bits
-
-    @property
-    def damages(self) -> tuple[Damage, ...]:
-        """The ways to spoil its files."""
-        return self.told.damages
-
-    @property
-    def kernel_set(self) -> wire.KernelSet:
-        """The order of operations of its reads of codes."""
-        return self.told.kernel_set
+    def terms(self) -> Terms:
+        """With what it is checked, by its hello."""
+        return Terms.of(self.told)
 
     @property
     def channel(self) -> Channel | None:
@@ -150,7 +124,7 @@ class ProcessSubject:
     @property
     def demands(self) -> Demands:
         """What it can be asked."""
-        return Demands(self.capabilities, self.policies, self.dtypes, self.code_bits)
+        return Demands(self.capabilities, self.terms)
 
     # Subject.
 
@@ -218,8 +192,8 @@ class ProcessSubject:
 
     def _check_opening(self, config: Config) -> None:
         """Raise ``UnsupportedError`` for what the testee says it cannot open."""
-        if config.kind not in self.kinds:
-            raise UnsupportedError(f"the testee builds {' and '.join(self.kinds)} only")
+        if config.kind not in self.told.kinds:
+            raise UnsupportedError(f"the testee builds {' and '.join(self.told.kinds)} only")
         self.demands.check_opening(config)
 
     def _check(self, call: Call) -> None:
