@@ -6,6 +6,7 @@ import pytest
 
 from kvlaw.conformance.check import applicable
 from kvlaw.conformance.corpus import entries_for, needed
+from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.subjects.errors import TargetError
 from kvlaw.conformance.subjects.targets import open_object, open_target
@@ -87,8 +88,8 @@ def test_groups_of_codes_are_read_as_they_are_handed_out(opening: str) -> None:
 
 def test_a_serial_target_stays_serial() -> None:
     """Groups are checked where they are asked for."""
-    assert getattr(open_object(growing, "py:mine", {"clone": "deepcopy"}), "kinds", None) == ("full",)
-    assert getattr(rows_of(growing, "full_rows"), "kinds", None) == ("full_rows",)
+    assert terms_of(open_object(growing, "py:mine", {"clone": "deepcopy"})).kinds == ("full",)
+    assert terms_of(rows_of(growing, "full_rows")).kinds == ("full_rows",)
 
 
 def test_a_cache_without_merge_has_no_groups() -> None:

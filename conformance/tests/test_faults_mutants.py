@@ -172,9 +172,9 @@ def test_the_unchanged_implementation_passes_every_stored_trace() -> None:
 
 
 @pytest.mark.slow
-def test_every_fourteenth_mutant_is_killed_or_equivalent() -> None:
+def test_every_twentieth_mutant_is_killed_or_equivalent() -> None:
     told: list[Kill] = []
-    hunt = hunt_mutants(told.append, every=14)  # `kvlaw faults --mutants` hunts them all
-    assert len(told) == -(-len(mutants()) // 14)
+    hunt = hunt_mutants(told.append, every=20)  # `kvlaw faults --mutants` hunts them all
+    assert len(told) == -(-len(mutants()) // 20)
     assert [k for k in hunt.kills if not k.fine] == []
     assert (hunt.stale, hunt.unfit, list(hunt.kills)) == ((), (), told)

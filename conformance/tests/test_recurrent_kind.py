@@ -6,9 +6,10 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from attrs import evolve
 
 from kvlaw.conformance.adapter import AdapterSubject
-from kvlaw.conformance.check import Plan, check, replay
+from kvlaw.conformance.check import EFFORTS, Plan, check, replay
 from kvlaw.conformance.claims import unkept, unobserved
 from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.recurrent_stamps import FOREIGN, RecurrentDecoder, recurrent_inputs
@@ -115,12 +116,16 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
 }
 
 
+THIRD = evolve(EFFORTS["ci"], contract=113, rows_contract=73)
+"""A third of what a check plays, which `make conform` plays whole."""
+
+
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_ours_are_conformant_and_every_clause_arises(name: str) -> None:
     subject = SUBJECTS[name]()
     kinds: tuple[Kind, ...] = tuple(kind for kind in RECURRENT_KINDS if kind in terms_of(subject).kinds)
     profile = "core" if name == "drop-ins" else "layout"  # they answer as mlx-lm's do, of which core speaks
-    result = check(Plan(name, kinds, profile), subject)
+    result = check(Plan(name, kinds, profile, effort=THIRD), subject)
     assert result.verdict == "conformant", [(c.clause.id, c.outcome) for c in result.clauses if c.outcome == "fail"]
     assert {c.clause.family for c in result.clauses if c.outcome == "pass"} == {"REC"}
 
@@ -164,7 +169,7 @@ def test_what_is_found_in_mlx_lm() -> None:
     # REC-10: cache.py, ArraysCache.extract takes c[idx : idx + 1] of arrays that are still None
     # REC-12, report B100: state hands out the very list, and from_state keeps it
     subject = open_target("builtin:mlx_lm.ArraysCache", {"clone": "from_state"})
-    result = check(Plan("builtin:mlx_lm.ArraysCache", RECURRENT_KINDS), subject)
+    result = check(Plan("builtin:mlx_lm.ArraysCache", RECURRENT_KINDS, effort=THIRD), subject)
     assert failing(result) >= {"REC-10", "REC-12"}
 
 
@@ -178,5 +183,5 @@ class PutsZerosBack(ArraysAdapter):
 
 
 def test_a_model_that_forgets_the_tail_is_found() -> None:
-    result = check(Plan("zeros", ("recurrent",)), AdapterSubject(PutsZerosBack()))
+    result = check(Plan("zeros", ("recurrent",), effort=THIRD), AdapterSubject(PutsZerosBack()))
     assert failing(result) == {"REC-3"}
