@@ -204,10 +204,10 @@ def test_learning_drops_refreshes_and_adds_until_all_is_listed():
     assert added.text == "ring window=1 ; window 2"
     assert added.reason == f"{title}: at `window 2` the law says sees t2, the target shows sees nothing"
     assert added.comments[:4] == (
-        "    call           the law says     the target shows",
-        "    ring window=1  ok               ok",
-        ">1  window 2       sees t2          sees nothing",
-        ">                  sights: sees t2  sights: sees nothing",
+        "    call           the law says  the target shows",
+        "    ring window=1  ok            ok",
+        ">1  window 2       sees t2       sees nothing",
+        "",
     )
     assert added.comments[-1].startswith("found on 20")
     assert "seed 0" in added.comments[-1]

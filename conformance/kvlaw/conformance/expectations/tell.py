@@ -12,6 +12,7 @@ from kvlaw.conformance.check import Plan, replay
 from kvlaw.conformance.events import StepShown
 from kvlaw.conformance.expectations.entries import Expected, observed_of
 from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.reports.wording import aside, demanded, shown, told
 from kvlaw.conformance.result import CheckResult
 from kvlaw.conformance.session import StoppedError
 from kvlaw.spec.clauses import load_clauses
@@ -38,13 +39,13 @@ class Teller:
         return Expected(called, failure.clause, failure.trace, observed, reason(failure), comments=comments)
 
     def _steps(self, failure: Failure) -> tuple[str, ...]:
-        from kvlaw.conformance.reports.steps import told
+        from kvlaw.conformance.reports.steps import told as steps_of
 
         try:
             steps = replay(self.subject, self.plan.profile, failure.trace, spec=self.plan.spec)
         except StoppedError:  # there is not the memory to tell it step by step
             return ()
-        return table(told(failure.trace, steps))
+        return table(steps_of(failure.trace, steps))
 
     def _found(self) -> str:
         versions = self.result.versions
@@ -63,10 +64,10 @@ class Teller:
 def reason(failure: Failure) -> str:
     """Say in one sentence which law is broken, at which call, and how."""
     first, title = failure.divergence, load_clauses()[failure.clause].title
-    at = f"at `{write_call(failure.trace.calls[-1])}`" if failure.trace.calls else "as it is opened"
-    part = "" if first.field in ("sights", "outcome") else f"{first.field}: "
-    wanted, seen = _short(first.expected), _short(first.observed)
-    return f"{title}: {at} the law says {part}{wanted}, the target shows {part}{seen}"
+    call = write_call(failure.trace.calls[-1]) if failure.trace.calls else ""
+    at = f"at `{call}`" if call else "as it is opened"
+    wanted, seen = (_short(told(first.field, value, call)) for value in (first.expected, first.observed))
+    return f"{title}: {at} the law says {wanted}, the target shows {seen}"
 
 
 def _short(text: str, most: int = 120) -> str:
@@ -79,9 +80,9 @@ def table(steps: tuple[StepShown, ...]) -> tuple[str, ...]:
     rows: list[tuple[str, ...]] = [("", *HEADS)]
     for number, step in enumerate(steps[-_MOST_STEPS:], max(0, len(steps) - _MOST_STEPS)):
         mark = ">" if step.diverges else " "
-        rows.append((f"{mark}{number or ''}", step.call, step.law, step.shown))
-        if step.diverges:
-            rows.append((mark, "", f"{step.field}: {step.expected}", f"{step.field}: {step.observed}"))
+        rows.append((f"{mark}{number or ''}", step.call, demanded(step), shown(step)))
+        if more := aside(step):
+            rows.append(("", "", "", f"({more})"))
     cells = [(row[0], *(_short(cell, _WIDEST) for cell in row[1:])) for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     return tuple("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
