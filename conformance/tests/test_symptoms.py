@@ -19,8 +19,10 @@ from kvlaw.reference.layout import Cache
 from kvlaw.spec.text_form import parse
 
 
-def looks(expected: str, observed: str, field: str = "sights", live: tuple[int, ...] = ()) -> Symptom:
-    return Symptom.of(Divergence(field, "VIS-2", (), expected, observed), live)
+def looks(
+    expected: str, observed: str, field: str = "sights", live: tuple[int, ...] = (), window: int | None = None
+) -> Symptom:
+    return Symptom.of(Divergence(field, "VIS-2", (), expected, observed), live, window)
 
 
 ONE_OLDER = looks("sees t2..t3", "sees t1..t3")
@@ -64,6 +66,30 @@ def test_tokens_that_come_in_are_told_by_their_place(other: Symptom, alike: bool
 )
 def test_what_else_is_wrong_is_told_by_its_sort(one: Symptom, other: Symptom, alike: bool):
     assert one.alike(other) is alike
+
+
+ALL = looks("sees t3", "sees t2..t3", live=(1, 2, 3), window=2)
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (
+            looks("sees t3", "sees t1..t3", live=(1, 2, 3), window=3),
+            True,
+        ),  # its argument is ignored
+        (looks("sees t5", "sees t2,t3,t5", live=(1, 2, 3, 5), window=3), True),  # in positions
+        (looks("sees t3", "sees t1..t3", live=(1, 2, 3)), True),  # of a growing cache all there is
+        (looks("sees t4", "sees t3..t4", live=(1, 2, 3, 4), window=3), True),  # as many as there: one
+        (looks("sees t4", "sees t2,t4", live=(1, 2, 3, 4), window=3), False),  # some
+        (looks("sees t3", "sees t1..t3", live=(1, 2, 3), window=2), False),  # more than it holds
+        (looks("sees t2", "sees t1..t3", live=(1, 2, 3), window=3), False),  # one behind it, too
+        (looks("sees t3", "sees t1..t3"), False),  # nobody knows what it holds
+    ],
+)
+def test_all_that_a_cache_holds_is_told_as_such(other: Symptom, alike: bool):
+    assert ALL.alike(other) is alike
+    assert other.alike(ALL) is alike
 
 
 # What is listed of several that are one another's.

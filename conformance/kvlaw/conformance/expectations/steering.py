@@ -210,7 +210,7 @@ def _found(failure: Failure, config: Config, steps: "tuple[Step, ...]") -> Found
     first = last.divergences[0]
     record = last.record if first.row is None or first.row >= len(last.record.rows) else last.record.rows[first.row]
     trigger = Trigger.of(first, config, marks)
-    return Found(failure, marks[1:], trigger, Symptom.of(first, record.live))
+    return Found(failure, marks[1:], trigger, Symptom.of(first, record.live, config.window))
 
 
 def _ignore(name: str) -> None:

@@ -23,25 +23,33 @@ class Symptom:
     extra: tuple[tuple[str, int], ...] = ()
     missing: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     of_tokens: bool = False
+    all_in: bool = False
+    """All that a cache of that window holds came in."""
 
     @classmethod
-    def of(cls, divergence: Divergence, live: Sequence[int] = ()) -> "Symptom":
-        """Take the symptom of a divergence; ``live`` lists the tokens at the positions of the cache that shows it."""
+    def of(cls, divergence: Divergence, live: Sequence[int] = (), window: int | None = None) -> "Symptom":
+        """Take the symptom of a divergence.
+
+        ``live`` lists the tokens at the positions of the cache that shows it; ``window`` is that of a ring.
+        """
         wanted, seen = _tokens(divergence.expected), _tokens(divergence.observed)
         if wanted and seen is not None:
             places = {token: place for place, token in enumerate(live, 1)}
             if not places.keys() >= {*wanted, *seen}:  # others' tokens, or nobody's
                 return _of_tokens(wanted, seen)
-            return _of_tokens(tuple(places[t] for t in wanted), tuple(places[t] for t in seen))
+            return _of_tokens(tuple(places[t] for t in wanted), tuple(places[t] for t in seen), window, known=True)
         return cls(told=_difference(divergence))
 
     def alike(self, other: "Symptom") -> bool:
         """Tell whether another failure looks the same."""
-        same = self.told == other.told and self.extra == other.extra and self.of_tokens == other.of_tokens
+        extra = self.extra == other.extra or (self.all_in and other.all_in)
+        same = self.told == other.told and extra and self.of_tokens == other.of_tokens
         return same and any(mine == theirs for mine, theirs in zip(self.missing, other.missing, strict=True))
 
 
-def _of_tokens(wanted: tuple[int, ...], seen: tuple[int, ...]) -> Symptom:
+def _of_tokens(
+    wanted: tuple[int, ...], seen: tuple[int, ...], window: int | None = None, *, known: bool = False
+) -> Symptom:
     if not all(seen):  # what it shows is no token's, and no more can be said
         return Symptom(extra=(("nobody's", 0),), of_tokens=True)
     ages = sorted(wanted)
@@ -49,7 +57,9 @@ def _of_tokens(wanted: tuple[int, ...], seen: tuple[int, ...]) -> Symptom:
     extra += [("twice", 0)] if len(set(seen)) < len(seen) else []
     gone = [place for place, t in enumerate(ages) if t not in seen]
     from_new = tuple(len(ages) - 1 - place for place in reversed(gone))
-    return Symptom(extra=tuple(sorted(extra)), missing=(tuple(gone), from_new), of_tokens=True)
+    newest = range(max(ages[-1] - (window or ages[-1]), 0) + 1, ages[-1] + 1)
+    all_in = known and bool(extra) and sorted(seen) == list(newest)
+    return Symptom("", tuple(sorted(extra)), (tuple(gone), from_new), of_tokens=True, all_in=all_in)
 
 
 def _beside(token: int, ages: list[int]) -> tuple[str, int]:
