@@ -19,10 +19,8 @@ from kvlaw.reference.layout import Cache
 from kvlaw.spec.text_form import parse
 
 
-def looks(
-    expected: str, observed: str, field: str = "sights", live: tuple[int, ...] = (), window: int | None = None
-) -> Symptom:
-    return Symptom.of(Divergence(field, "VIS-2", (), expected, observed), live, window)
+def looks(expected: str, observed: str, field: str = "sights", live: tuple[int, ...] = (), **of: int) -> Symptom:
+    return Symptom.of(Divergence(field, "VIS-2", (), expected, observed), live, **of)
 
 
 ONE_OLDER = looks("sees t2..t3", "sees t1..t3")
@@ -90,6 +88,27 @@ ALL = looks("sees t3", "sees t2..t3", live=(1, 2, 3), window=2)
 def test_all_that_a_cache_holds_is_told_as_such(other: Symptom, alike: bool):
     assert ALL.alike(other) is alike
     assert other.alike(ALL) is alike
+
+
+GONE = looks("sees t1..t3", "sees t3", live=(1, 2, 3), appended=1)
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (looks("sees t1..t2", "sees t2", live=(1, 2), appended=1), True),  # however much there was
+        (looks("sees t3..t5", "sees t5", live=(1, 2, 3, 4, 5), appended=1, window=3), True),
+        (looks("sees t1..t4", "sees t3..t4", live=(1, 2, 3, 4), appended=2), True),
+        (looks("sees t1..t3", "sees nothing", live=(1, 2, 3), appended=1), False),  # and the new one, too
+        (looks("sees t1..t4", "sees t2,t4", live=(1, 2, 3, 4), appended=1), False),  # one of them is there
+        (looks("sees t1..t4", "sees t4", live=(1, 2, 3, 4), appended=2), False),  # and one that is new
+        (looks("sees t1..t4", "sees t4", live=(1, 2, 3, 4), appended=4), False),  # there was nothing before
+        (looks("sees t1..t5", "sees t5"), False),  # nobody knows what was there before
+    ],
+)
+def test_a_history_that_is_gone_is_told_as_such(other: Symptom, alike: bool):
+    assert GONE.alike(other) is alike
+    assert other.alike(GONE) is alike
 
 
 # What is listed of several that are one another's.

@@ -210,7 +210,8 @@ def _found(failure: Failure, config: Config, steps: "tuple[Step, ...]") -> Found
     first = last.divergences[0]
     record = last.record if first.row is None or first.row >= len(last.record.rows) else last.record.rows[first.row]
     trigger = Trigger.of(first, config, marks)
-    return Found(failure, marks[1:], trigger, Symptom.of(first, record.live, config.window))
+    appended = last.call.appends if last.call is not None else 0
+    return Found(failure, marks[1:], trigger, Symptom.of(first, record.live, config.window, appended))
 
 
 def _ignore(name: str) -> None:

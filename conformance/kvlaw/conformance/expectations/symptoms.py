@@ -8,7 +8,7 @@ shown in its place.
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kvlaw.conformance.compare import Divergence
 from kvlaw.spec.text_form import parse_tokens
@@ -25,31 +25,45 @@ class Symptom:
     of_tokens: bool = False
     all_in: bool = False
     """All that a cache of that window holds came in."""
+    all_gone: bool = False
+    """All that was there before the call is missing."""
 
     @classmethod
-    def of(cls, divergence: Divergence, live: Sequence[int] = (), window: int | None = None) -> "Symptom":
+    def of(
+        cls, divergence: Divergence, live: Sequence[int] = (), window: int | None = None, appended: int = 0
+    ) -> "Symptom":
         """Take the symptom of a divergence.
 
-        ``live`` lists the tokens at the positions of the cache that shows it; ``window`` is that of a ring.
+        ``live`` lists the tokens at the positions of the cache that shows it, the last ``appended`` of them by the call
+        that shows it; ``window`` is that of a ring.
         """
         wanted, seen = _tokens(divergence.expected), _tokens(divergence.observed)
         if wanted and seen is not None:
             places = {token: place for place, token in enumerate(live, 1)}
             if not places.keys() >= {*wanted, *seen}:  # others' tokens, or nobody's
                 return _of_tokens(wanted, seen)
-            return _of_tokens(tuple(places[t] for t in wanted), tuple(places[t] for t in seen), window, known=True)
+            return _of_places([places[t] for t in wanted], [places[t] for t in seen], window, len(live) - appended)
         return cls(told=_difference(divergence))
 
     def alike(self, other: "Symptom") -> bool:
         """Tell whether another failure looks the same."""
         extra = self.extra == other.extra or (self.all_in and other.all_in)
-        same = self.told == other.told and extra and self.of_tokens == other.of_tokens
-        return same and any(mine == theirs for mine, theirs in zip(self.missing, other.missing, strict=True))
+        missing = any(mine == theirs for mine, theirs in zip(self.missing, other.missing, strict=True))
+        missing = missing or (self.all_gone and other.all_gone)
+        return self.told == other.told and self.of_tokens == other.of_tokens and extra and missing
 
 
-def _of_tokens(
-    wanted: tuple[int, ...], seen: tuple[int, ...], window: int | None = None, *, known: bool = False
-) -> Symptom:
+def _of_places(wanted: Sequence[int], seen: Sequence[int], window: int | None, before: int) -> Symptom:
+    """Tell by positions, counted from 1, of which ``before`` were there when the call came."""
+    newest = max(wanted)
+    held = range(1 if window is None else max(1, newest - window + 1), newest + 1)
+    all_in = sorted(seen) == list(held) and set(seen) > set(wanted)
+    old = {place for place in wanted if place <= before}
+    all_gone = bool(old) and old == set(wanted) - set(seen)
+    return evolve(_of_tokens(wanted, seen), all_in=all_in, all_gone=all_gone)
+
+
+def _of_tokens(wanted: Sequence[int], seen: Sequence[int]) -> Symptom:
     if not all(seen):  # what it shows is no token's, and no more can be said
         return Symptom(extra=(("nobody's", 0),), of_tokens=True)
     ages = sorted(wanted)
@@ -57,9 +71,7 @@ def _of_tokens(
     extra += [("twice", 0)] if len(set(seen)) < len(seen) else []
     gone = [place for place, t in enumerate(ages) if t not in seen]
     from_new = tuple(len(ages) - 1 - place for place in reversed(gone))
-    newest = range(max(ages[-1] - (window or ages[-1]), 0) + 1, ages[-1] + 1)
-    all_in = known and bool(extra) and sorted(seen) == list(newest)
-    return Symptom("", tuple(sorted(extra)), (tuple(gone), from_new), of_tokens=True, all_in=all_in)
+    return Symptom(extra=tuple(sorted(extra)), missing=(tuple(gone), from_new), of_tokens=True)
 
 
 def _beside(token: int, ages: list[int]) -> tuple[str, int]:
