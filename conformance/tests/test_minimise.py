@@ -59,6 +59,42 @@ CASES: dict[str, tuple[Callable[[Trace], bool], str]] = {
 }
 
 
+def lengths(candidate: Trace) -> list[int]:
+    return [call.appends for call in candidate.calls if call.appends]
+
+
+def drops_all(candidate: Trace) -> bool:
+    """A trim of all that was appended below the window, and an append behind it."""
+    appended, emptied = 0, False
+    for call in candidate.calls:
+        emptied |= isinstance(call, Trim) and call.n == appended > 0 and appended < (candidate.config.window or 0)
+        if emptied and call.appends:
+            return True
+        appended += call.appends
+    return False
+
+
+TOGETHER: list[tuple[str, Callable[[Trace], bool], str]] = [
+    # What fails unless a length is a multiple of the window: halves and neighbours of 257 do not lead to 9.
+    ("window 257 ; decode", lambda t: lengths(t)[0] > 8 and lengths(t)[0] % 8 > 0, "window 9"),
+    ("window 17 ; window 9", lambda t: len(lengths(t)) == 2 and min(lengths(t)) > 8, "window 9 x2"),
+    ("window 21", lambda t: lengths(t)[0] % 8 == 5, "window 5"),
+    ("window 21", lambda t: lengths(t)[0] > 8 and lengths(t)[0] % 8 == 5, "window 13"),
+    ("window 16 ; decode", lambda t: lengths(t)[0] >= 8 and lengths(t)[0] % 8 == 0, "window 8"),
+    ("window 6 ; trim 6 ; window 4", drops_all, "decode ; trim 1 ; decode"),
+    ("window 2 ; decode x3 ; trim 5 ; dense 2", drops_all, "decode ; trim 1 ; decode"),
+]
+
+
+@pytest.mark.parametrize(("text", "fails", "shortest"), TOGETHER)
+def test_lengths_that_hang_together_are_lowered_together(text: str, fails: Callable[[Trace], bool], shortest: str):
+    found = minimise(
+        trace(f"ring window=8 ; {text}"), lambda t: bool(lengths(t)) and fails(t), fixed=frozenset({"window"})
+    )
+    assert found.complete
+    assert write(found.trace) == f"ring window=8 ; {shortest}"
+
+
 @pytest.mark.parametrize("what", CASES)
 def test_known_minima_are_reached(what: str):
     fails, shortest = CASES[what]

@@ -47,6 +47,7 @@ from kvlaw.spec.config import Config
 from kvlaw.spec.trace import Trace
 
 Fails = Callable[[Trace], bool]
+_BLOCKS = (AppendKnown, AppendWindow, FetchDense)
 
 
 @frozen
@@ -148,6 +149,8 @@ def _candidates(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     yield from _on_the_first(trace)
     yield from _without_clones(trace)
     yield from _simpler_calls(trace)
+    yield from _around_the_window(trace)
+    yield from _less_and_dropped(trace)
     yield from smaller_rounds(trace)
     if "window" not in fixed:
         yield from _lower_together(trace, fixed)
@@ -246,7 +249,7 @@ def _simpler_policy(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
 def _simpler_calls(trace: Trace) -> Iterator[Trace]:
     for i, call in enumerate(trace.calls):
         for simpler in _simpler_call(call):
-            yield evolve(trace, calls=(*trace.calls[:i], simpler, *trace.calls[i + 1 :]))
+            yield _with(trace, i, simpler)
 
 
 def _simpler_call(call: Call) -> Iterator[Call]:
@@ -261,7 +264,7 @@ def _simpler_call(call: Call) -> Iterator[Call]:
     if isinstance(call, FetchDense) and call.malformed is None:
         yield AppendDecode(on=call.on) if call.length == 1 else AppendWindow(on=call.on, length=call.length)
     yield from _plainer_append(call)
-    if isinstance(call, (AppendKnown, AppendWindow, FetchDense)):
+    if isinstance(call, _BLOCKS):
         yield from (evolve(call, length=n) for n in _lower(call.length, 1))
     if isinstance(call, AppendWindow) and call.length == 1 and _plain(call):
         yield AppendDecode(on=call.on)
@@ -286,15 +289,38 @@ def _plainer_append(call: Call) -> Iterator[Call]:
         yield AppendWindow(on=call.on, length=call.length)
 
 
+def _around_the_window(trace: Trace) -> Iterator[Trace]:
+    """Shorten an append to one about as long as the window, or that ends at the same slot of a ring."""
+    window = trace.config.window
+    for at, call in enumerate(trace.calls if window else ()):
+        if window and isinstance(call, _BLOCKS):
+            lap, length = call.length % window, call.length
+            lengths = (lap, window - 1, window, window + 1, window + 2, window + lap, 2 * window, length - window)
+            for shorter in dict.fromkeys(n for n in lengths if 1 <= n < length):
+                yield _with(trace, at, evolve(call, length=shorter))
+
+
+def _less_and_dropped(trace: Trace) -> Iterator[Trace]:
+    """Append one token less, and drop one less in a trim behind it."""
+    for at, call in enumerate(trace.calls):
+        if not isinstance(call, _BLOCKS) or call.length < 2:
+            continue
+        less = _with(trace, at, evolve(call, length=call.length - 1))
+        for behind, trim in enumerate(trace.calls[at + 1 :], at + 1):
+            if isinstance(trim, Trim) and type(trim.n) is int and trim.n > 1:
+                yield _with(less, behind, evolve(trim, n=trim.n - 1))
+
+
+def _with(trace: Trace, at: int, call: Call) -> Trace:
+    return evolve(trace, calls=(*trace.calls[:at], call, *trace.calls[at + 1 :]))
+
+
 def _lower_together(trace: Trace, fixed: frozenset[str]) -> Iterator[Trace]:
     """Lower the window (and the sinks, if they do not fit any more) and every length by one."""
     window, sinks = trace.config.window, trace.config.sinks
     if window is None or window <= 1 or ("sinks" in fixed and sinks > max(0, window - 2)):
         return
-    calls = tuple(
-        evolve(c, length=c.length - 1) if isinstance(c, (AppendKnown, AppendWindow, FetchDense)) and c.length > 1 else c
-        for c in trace.calls
-    )
+    calls = tuple(evolve(c, length=c.length - 1) if isinstance(c, _BLOCKS) and c.length > 1 else c for c in trace.calls)
     yield evolve(
         trace,
         config=evolve(trace.config, window=window - 1, sinks=min(sinks, max(0, window - 2))),
