@@ -1,6 +1,7 @@
 """The world behind a subject, and what it makes of caches that raise, hang, print, leave or answer nonsense."""
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -133,6 +134,10 @@ def raising(error: BaseException) -> Any:
         raise error
 
     return method
+
+
+def leaving(*_arguments: Any) -> Any:
+    os._exit(0)
 
 
 def answering(value: Any) -> Any:
@@ -291,6 +296,8 @@ def test_a_refused_call_shows_the_state_that_it_left_behind() -> None:
         ({"append": raising(RuntimeError("two\nlines"))}, AppendDecode(), "refused", "RuntimeError: two lines"),
         ({"append": raising(UnsupportedError())}, AppendDecode(), "unsupported", "no such call"),
         ({"append": raising(SystemExit(3))}, AppendDecode(), "error", "sys.exit(3)"),
+        ({"append": leaving}, AppendDecode(), "error", "the target called os._exit(0)"),
+        ({"fetched": leaving}, AppendDecode(), "error", "the target called os._exit(0)"),
         ({"append": raising(NonsenseError("a hat"))}, AppendDecode(), "error", "a hat"),
         ({"fetched": raising(KeyError("keys"))}, AppendDecode(), "error", "the fetch: KeyError: 'keys'"),
         ({"fetched": answering((1, 2, 3))}, AppendDecode(), "error", "the fetch: a tuple of 3 instead of keys"),
