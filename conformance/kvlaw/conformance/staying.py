@@ -1,6 +1,8 @@
-"""``os._exit`` in foreign code that runs in our process: an error like any other, not the end of the run.
+"""A process that foreign code ends, or makes of ours: it stays one, and nobody else goes on as the check.
 
-It would end us with a status of the target's choice, and a 0 be read as our verdict: conformant.
+``os._exit`` in a call would end us with a status of the target's choice, and a 0 be read as our verdict: conformant. It
+is an error like any other.  A child that is forked in a call, and comes out of it instead of ending, would go on in our
+place: it ends there.
 """
 
 import os
@@ -9,6 +11,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NoReturn
 
+STRAYED = 70
+"""With which status a child ends that comes out of the call in which it was forked; in sysexits.h an internal error."""
+
 
 class OwnExitError(BaseException):
     """Foreign code asked that our process end at once."""
@@ -16,7 +21,9 @@ class OwnExitError(BaseException):
 
 @contextmanager
 def staying() -> Generator[None]:
-    """Let nobody out of the body by ``os._exit``; a process that is forked in it and other threads leave as they like.
+    """Let nobody out of the body by ``os._exit``, and no other process out of it at all.
+
+    A process that is forked in it and other threads leave as they like.
 
     Raises:
         OwnExitError: in the place of the exit.
@@ -33,6 +40,8 @@ def staying() -> Generator[None]:
         yield
     finally:
         os._exit = leave
+        if os.getpid() != here[0]:
+            leave(STRAYED)
 
 
-__all__ = ["OwnExitError", "staying"]
+__all__ = ["STRAYED", "OwnExitError", "staying"]
