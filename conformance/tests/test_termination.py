@@ -112,6 +112,9 @@ def test_what_has_no_result_yet_ends_with_the_code_of_sigterm():
     process = started("try", "ring window=2 ; decode", "--target", "py:slow:Cache", "--set", "array=numpy")
     waited(process, Path("begun").exists)
     process.send_signal(signal.SIGTERM)
+    while process.poll() is None:  # and once more while it leaves, as a runner does that has no patience
+        time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 143, out
     assert "interrupted" in out
