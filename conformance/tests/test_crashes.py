@@ -219,6 +219,7 @@ class Saving(FilesOnDisk, ReferenceAdapter):
     """Saves nothing that could be loaded, but saves it to the disk."""
 
     capabilities = frozenset(("files",))
+    kinds = ("full",)
 
     def write(self, path, caches):
         path.write_bytes(b"nothing")
