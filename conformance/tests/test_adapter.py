@@ -1,6 +1,7 @@
 """The world behind a subject, and what it makes of caches that raise, hang, print, leave or answer nonsense."""
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from kvlaw.conformance.guard import Patience, guarded
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.lockstep import Lockstep
 from kvlaw.conformance.stamps import spoil, spoil_queries
+from kvlaw.conformance.staying import STRAYED
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.conformance.timelimit import TimeLimitError, time_limit
 from kvlaw.spec.calls import (
@@ -133,6 +135,10 @@ def raising(error: BaseException) -> Any:
         raise error
 
     return method
+
+
+def leaving(*_arguments: Any) -> Any:
+    os._exit(0)
 
 
 def answering(value: Any) -> Any:
@@ -291,6 +297,8 @@ def test_a_refused_call_shows_the_state_that_it_left_behind() -> None:
         ({"append": raising(RuntimeError("two\nlines"))}, AppendDecode(), "refused", "RuntimeError: two lines"),
         ({"append": raising(UnsupportedError())}, AppendDecode(), "unsupported", "no such call"),
         ({"append": raising(SystemExit(3))}, AppendDecode(), "error", "sys.exit(3)"),
+        ({"append": leaving}, AppendDecode(), "error", "the target called os._exit(0)"),
+        ({"fetched": leaving}, AppendDecode(), "error", "the target called os._exit(0)"),
         ({"append": raising(NonsenseError("a hat"))}, AppendDecode(), "error", "a hat"),
         ({"fetched": raising(KeyError("keys"))}, AppendDecode(), "error", "the fetch: KeyError: 'keys'"),
         ({"fetched": answering((1, 2, 3))}, AppendDecode(), "error", "the fetch: a tuple of 3 instead of keys"),
@@ -329,6 +337,26 @@ def test_whatever_a_cache_does_is_an_observation(spoil: dict[str, Any], call: An
     seen = subject.apply(call, payload(1), look=True)
     assert seen.outcome == outcome
     assert named in seen.message
+
+
+@pytest.mark.parametrize("child", [answering(None), raising(ValueError("in the child")), raising(SystemExit(0))])
+def test_a_child_that_comes_out_of_the_call_in_which_it_was_forked_ends_there(child: Any) -> None:
+    """It would play the rest of the check beside us, and write into the same reports."""
+    children: list[int] = []
+
+    def append(*_arguments: Any) -> Any:
+        if pid := os.fork():
+            children.append(pid)
+            return None
+        return child()
+
+    before, subject = os.getpid(), opened(spoilt(append=append))
+    subject.apply(AppendDecode(), payload(1), look=True)
+    if os.getpid() != before:  # pytest must not go on twice
+        os._exit(0)
+    ((_, status),) = [os.waitpid(pid, 0) for pid in children]
+    assert os.waitstatus_to_exitcode(status) == STRAYED
+    assert os._exit.__module__ == "posix"
 
 
 @pytest.mark.parametrize("n", [1.5, 3, -1])

@@ -24,6 +24,7 @@ from kvlaw.spec.text_form import parse, write
 
 CALL = "from kvlaw.conformance.cli import main; main()"
 CACHE = '''
+import ctypes
 import os
 import signal
 
@@ -55,7 +56,7 @@ class Cache:
         )
         return n
 '''
-ENDS = {"a signal": "os.kill(os.getpid(), signal.SIGSEGV)", "an exit": "os._exit(3)", "none": "return 0"}
+ENDS = {"a signal": "os.kill(os.getpid(), signal.SIGSEGV)", "an exit": "ctypes.CDLL(None)._exit(3)", "none": "return 0"}
 
 
 @pytest.fixture(autouse=True)
@@ -207,3 +208,33 @@ def test_a_process_that_died_nobody_knows_where_ends_the_check() -> None:
     with pytest.raises(WorkerError):
         died_in("", crashes)
     crashes.close()
+
+
+SAVING = '''
+from kvlaw.conformance.subjects.files_on_disk import FilesOnDisk
+from kvlaw.conformance.subjects.oracle import ReferenceAdapter
+
+
+class Saving(FilesOnDisk, ReferenceAdapter):
+    """Saves nothing that could be loaded, but saves it to the disk."""
+
+    capabilities = frozenset(("files",))
+    kinds = ("full",)
+
+    def write(self, path, caches):
+        path.write_bytes(b"nothing")
+        open("saved", "a").write(f"{path.parent.parent}\\n")
+
+    def read(self, path, other):
+        raise ValueError("nothing is in it")
+'''
+
+
+def test_processes_leave_no_file_behind_that_a_target_saved() -> None:
+    """They are killed at the end, and remove nothing themselves."""
+    Path("saving.py").write_text(SAVING)
+    command = [sys.executable, "-c", CALL, "check", "py:saving:Saving", "--budget", "quick", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert list(Path.cwd().glob("kvlaw-*")) == []
+    assert any(Path(line).name.startswith("kvlaw-") for line in Path("saved").read_text().splitlines())

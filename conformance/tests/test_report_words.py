@@ -36,6 +36,7 @@ from kvlaw.conformance.reports.terminal import clause_table, failure_block, prin
 from kvlaw.conformance.reports.unasked import arithmetic, not_offered
 from kvlaw.conformance.reports.wording import FIELDS, aside, demanded, shown, told
 from kvlaw.reference.history import Sight
+from kvlaw.spec.clauses import load_clauses
 from kvlaw.spec.config import KINDS
 from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Observation
@@ -167,6 +168,12 @@ def test_letters_of_a_rule_are_written_out_with_their_numbers() -> None:
     assert words["W"] == "the window, here 4"
     assert "offset" in words["o"]
     assert "s" not in words
+
+
+def test_a_letter_means_what_it_means_in_the_rule_of_that_kind() -> None:
+    of_rows, of_states = (load_clauses()[name].prose for name in ("ROWS-22", "REC-3"))
+    assert "open round" in dict(legend(evolve(with_text("ring_rows window=4 ; decode"), prose=of_rows)))["K"]
+    assert dict(legend(evolve(with_text("recurrent conv=3 ; advance 1"), prose=of_states)))["K"].endswith("here 3")
 
 
 # Calls that come to no answer.

@@ -102,6 +102,22 @@ def test_a_wrong_report_hides_all_behind_it_until_it_is_listed():
     assert write(found.failures["TRIM-4"].trace) == ALONE
 
 
+def test_what_the_trace_of_a_listed_report_shows_behind_it_is_the_same_failure():
+    """Its clause and its trace are those of the entry, so that nobody could list it beside that."""
+    others = [
+        ("PREC-6", "ring window=1 bits=4 start=0 ; decode ; reset"),
+        ("PREC-2", "ring window=1 bits=4 start=0 ; decode ; reset ; decode"),
+        ("PREC-10", "ring window=1 bits=4 start=1 ; decode ; reset"),
+    ]
+    kept = ("PREC-1", "ring window=1 bits=4 start=2 ; window 2 ; reset ; decode")
+    found = session(FAULTS["reset-keeps-the-codec"].adapter, listed=[*others, kept])
+    of_it = [known for known in found.steering.known if known.clause == "PREC-1"]
+    assert [known.trigger.field for known in of_it] == ["storage", "form"]
+    assert len({known.name for known in of_it}) == 1
+    found.play(trace(kept[1]))
+    assert set(found.failures) == set()
+
+
 def test_a_report_is_masked_only_for_the_clause_and_the_field_that_are_listed():
     class AlsoClamps(CountsOneByte):
         def show(self, cache: Any) -> StateView:

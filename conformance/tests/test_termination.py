@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kvlaw.conformance.event_file import read_events
-from kvlaw.conformance.interrupts import OwnInterruptError, heed_termination, users_alone
+from kvlaw.conformance.interrupts import OwnInterruptError, ending, heed_termination, users_alone
 from kvlaw.conformance.reports.run import gather
 
 KVLAW = (sys.executable, "-m", "kvlaw.conformance.cli")
@@ -112,6 +112,9 @@ def test_what_has_no_result_yet_ends_with_the_code_of_sigterm():
     process = started("try", "ring window=2 ; decode", "--target", "py:slow:Cache", "--set", "array=numpy")
     waited(process, Path("begun").exists)
     process.send_signal(signal.SIGTERM)
+    while process.poll() is None:  # and once more while it leaves, as a runner does that has no patience
+        time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 143, out
     assert "interrupted" in out
@@ -128,8 +131,9 @@ def heeded() -> object:
 
 @pytest.mark.usefixtures("heeded")
 def test_foreign_code_that_swallows_it_does_not_stop_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("kvlaw.conformance.interrupts._Ending.begun", False)
-    monkeypatch.setattr("kvlaw.conformance.interrupts._Ending.terminated", False)
+    for name in ("begun", "terminated"):
+        monkeypatch.setattr(f"kvlaw.conformance.interrupts._Ending.{name}", False)
+    monkeypatch.setattr("kvlaw.conformance.interrupts._Ending.heeded", True)
     with pytest.raises(KeyboardInterrupt):
         _swallowed()
 
@@ -138,6 +142,27 @@ def _swallowed() -> None:
     with users_alone(), suppress(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
+
+
+class _Finalized:
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("heeded")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_one_that_came_where_python_lets_no_exception_out_ends_the_run_at_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name in ("begun", "terminated", "heeded"):
+        monkeypatch.setattr(f"kvlaw.conformance.interrupts._Ending.{name}", False)
+    _Finalized()  # the interrupt is lost in its end
+    with pytest.raises(KeyboardInterrupt), users_alone():
+        pass
+    ending()
+    with users_alone():  # reports are still made
+        pass
 
 
 @pytest.mark.usefixtures("heeded")

@@ -80,6 +80,14 @@ def begin(path: Path, *, stack: bool = False) -> None:
             faulthandler.enable(_stacks[0])
 
 
+def room() -> Path | None:
+    """Give the folder in which this process may leave files, for whoever started it removes them; None if it is none.
+
+    A process that is one of several is killed when it is needed no more, and removes nothing then.
+    """
+    return _boxes[0].path.parent if _boxes and _stacks else None
+
+
 def forget() -> None:
     """Note nothing any more."""
     _boxes.clear()
@@ -185,4 +193,16 @@ def _shell(*words: str) -> "subprocess.Popen[bytes] | None":
         return None
 
 
-__all__ = ["SIZE", "BlackBox", "begin", "calling", "forget", "lines", "opening", "read", "tell_lines", "watched"]
+__all__ = [
+    "SIZE",
+    "BlackBox",
+    "begin",
+    "calling",
+    "forget",
+    "lines",
+    "opening",
+    "read",
+    "room",
+    "tell_lines",
+    "watched",
+]

@@ -107,6 +107,8 @@ def check(
     except KeyboardInterrupt:
         ending()
         interrupted = True
+        if processes is not None:  # none goes on to write where we remove
+            processes.pool.close()
     except WorkerError as error:
         run.stopped = f"{error}; to find the call, check it in a process of its own: cmd:kvlaw testee serve TARGET"
     finally:

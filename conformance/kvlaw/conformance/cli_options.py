@@ -50,7 +50,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        from kvlaw.conformance.interrupts import TERMINATED, terminated
+        from kvlaw.conformance.interrupts import TERMINATED, ending, terminated
         from kvlaw.conformance.subjects.errors import FaultError
         from kvlaw.spec.markdown import SpecError
         from kvlaw.spec.structure import TraceError
@@ -62,6 +62,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
+            ending()
             errors.print("interrupted", style="yellow")
             ctx.exit(TERMINATED if terminated() else INTERRUPTED)
         except (FaultError, SpecError, TraceError) as error:

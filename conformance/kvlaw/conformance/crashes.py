@@ -111,9 +111,9 @@ class Crashes:
     _folder: "tempfile.TemporaryDirectory[str] | None" = field(default=None, init=False)
 
     def folder(self) -> str:
-        """Give the folder in which each process notes its calls; nothing where there is no room for one."""
+        """Give the folder in which each process notes its calls, and saves files; nothing where there is no room."""
         with suppress(OSError):
-            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="kvlaw-")
+            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="kvlaw-", ignore_cleanup_errors=True)
         return self._folder.name if self._folder is not None else ""
 
     @property

@@ -3,7 +3,8 @@
 * It may raise: an exception out of the call itself is a refusal, out of the showing of its results an error.
 * It may hang: the call is interrupted after its time limit (``Patience``, ``timelimit``), which is an error.
 * It may print: what it prints goes to stderr, so that a report on stdout stays whole.
-* It may leave (``sys.exit``, a ``KeyboardInterrupt`` of its own): that is an error; only the user's interrupt passes.
+* It may leave (``sys.exit``, ``os._exit``, a ``KeyboardInterrupt`` of its own): that is an error; only the user's
+  interrupt passes.
 """
 
 import re
@@ -18,6 +19,7 @@ from attrs import define, evolve
 
 from kvlaw.conformance.interface import NonsenseError, UnsupportedError
 from kvlaw.conformance.interrupts import OwnInterruptError, users_alone
+from kvlaw.conformance.staying import OwnExitError, staying
 from kvlaw.conformance.timelimit import NO_ANSWER, TimeLimitError, time_limit
 from kvlaw.spec.observations import Observation, Outcome
 
@@ -79,7 +81,7 @@ class Patience:
 def guarded(seconds: float, act: Callable[[], Observation]) -> Observation:
     """Make one call into a foreign cache, ``seconds`` long at most, and turn whatever happens into an observation."""
     try:
-        with users_alone(), time_limit(seconds), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
+        with users_alone(), staying(), time_limit(seconds), redirect_stdout(sys.stderr), np.errstate(all="ignore"):
             return act()
     except UnsupportedError as error:
         return Observation("unsupported", message=str(error) or "the target has no such call")
@@ -97,7 +99,7 @@ def _outcome(error: BaseException) -> Outcome:
 def describe(error: BaseException) -> str:
     """Say in one line what was raised."""
     text = printable(_message(error))
-    if isinstance(error, ShowingError | NonsenseError | TimeLimitError | OwnInterruptError):
+    if isinstance(error, ShowingError | NonsenseError | TimeLimitError | OwnInterruptError | OwnExitError):
         return text
     if isinstance(error, SystemExit):
         return f"the target called sys.exit({text})"

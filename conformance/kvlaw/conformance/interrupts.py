@@ -19,10 +19,11 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 class _Ending:
-    """Whether the run is to end: by SIGTERM, or since it is ending already."""
+    """Whether the run is to end: by SIGTERM, or since it is ending already; ``heeded`` once somebody knows it."""
 
     terminated = False
     begun = False
+    heeded = False
 
 
 def heed_termination() -> None:
@@ -40,7 +41,7 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 def ending() -> None:
     """Say that an interrupt is being heeded: no SIGTERM that follows breaks off what is still to be written."""
-    _Ending.begun = True
+    _Ending.begun = _Ending.heeded = True
     here = threading.current_thread() is threading.main_thread()
     if here and signal.getsignal(signal.SIGTERM) is _terminate:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # also while Python itself is leaving
@@ -77,9 +78,14 @@ class Watch:
 def users_alone() -> Generator[None]:
     """Let the user's interrupt out of the body, whatever becomes of it there, and no other ``KeyboardInterrupt``.
 
+    SIGTERM is told once more where it came in code out of which Python lets no exception: a finalizer, or what the
+    garbage collector calls.
+
     Raises:
         OwnInterruptError: if the body raises ``KeyboardInterrupt`` without a signal.
     """
+    if _Ending.terminated and not _Ending.heeded and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
     watches = _watches()
     for number, watch in watches.items():
         signal.signal(number, watch)

@@ -154,7 +154,22 @@ class Steering:
             return False
         self.known.append(found.listed(name))
         self.entered[name] = found
+        behind = self._behind(failure)
+        if behind is not None:
+            self.known.append(behind.listed(name))
         return True
+
+    def _behind(self, failure: Failure) -> Found | None:
+        """Walk a trace behind the wrong report that is hidden since it is listed: what it shows next is the same one.
+
+        It breaks the same clause on the same trace, so that nobody could list it beside the first.
+        """
+        trace = failure.trace
+        steps = self.walk(trace)
+        if steps is None or len(steps) <= len(trace.calls) or not steps[-1].divergences:
+            return None
+        found = self._told(trace, steps)
+        return found if found.failure.clause == failure.clause else None
 
     def is_explained(self, name: str) -> bool:
         """Tell whether a listed failure is another listed one, in circumstances that this can do without."""

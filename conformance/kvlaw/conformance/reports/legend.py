@@ -83,7 +83,11 @@ _LETTERS: dict[str, Callable[[Config], str]] = {
     "L": lambda _: "how many positions the append has",
     "w": lambda _: "the window argument of the append",
     "n": lambda _: "how many positions the trim is asked to drop",
-    "K": lambda config: f"the width of the convolution, here {config.kernel}" if config.is_recurrent else "",
+    "K": lambda config: (
+        f"the width of the convolution, here {config.kernel}"
+        if config.is_recurrent
+        else "how many positions were appended in the open round"
+    ),
 }
 """Letters in the text of a clause."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from kvlaw.conformance.blackbox import room
 from kvlaw.conformance.interface import Adapter, UnsupportedError
 from kvlaw.spec.calls import Damage
 
@@ -58,7 +59,7 @@ class FilesOnDisk(Adapter):
     def _folder(self) -> "Folder":
         """Make a folder when the first file is saved."""
         if "_files" not in self.__dict__:
-            self.__dict__["_files"] = Folder(Path(mkdtemp(prefix="kvlaw-")))
+            self.__dict__["_files"] = Folder(Path(mkdtemp(prefix="kvlaw-", dir=room())))
         return self.__dict__["_files"]
 
     def write(self, path: Path, caches: list[Any]) -> None:

@@ -21,6 +21,7 @@ from kvlaw.conformance.adapter import Adapter, AdapterSubject
 from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
+from kvlaw.conformance.staying import staying
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import TargetError, nearest
 from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release, read_release
@@ -333,7 +334,7 @@ def launch_of(command: str, options: Options, mapping: Mapping[str, str] = NOTHI
 def _told(name: str) -> Generator[None]:
     """Make a ``TargetError`` of whatever a target raises while it is made ready; the user's interrupt passes."""
     try:
-        with users_alone():
+        with users_alone(), staying():
             yield
     except (KeyboardInterrupt, TargetError):
         raise
