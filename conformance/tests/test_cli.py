@@ -235,6 +235,33 @@ def test_clauses_later_than_the_pinned_version_fail_no_replay():
     assert "kvlaw.toml" in flat(broken)
 
 
+ENDS = (
+    WRONG
+    + """
+    def trim(self, n):
+        import ctypes
+        ctypes.CDLL(None)._exit(3)
+"""
+)
+
+
+def test_a_stored_crash_is_replayed_in_a_process_of_its_own_and_no_script_shows_it():
+    Path("ends.py").write_text(ENDS)
+    calls: list[dict[str, Any]] = [{"call": "decode"}, {"call": "trim", "n": 1}]
+    note = "expected ok, drops 1; observed error its process ended by exit code 3"
+    target = "py:ends:Cache --set array=numpy"
+    stored("ends", config={"kind": "full"}, calls=calls, target=target, profile="core", note=note)
+    found = kvlaw("replay", "ends")
+    sys.modules.pop("ends", None)
+    assert found.exit_code == 1, found.output
+    assert "ends on py:ends:Cache --set array=numpy\n" in found.output
+    assert "the target crashed in `trim 1`: the testee exited with code 3" in found.output.replace("\n", " ")
+    assert "charged to TRIM-" in found.output
+    script = kvlaw("replay", "ends", "--script")
+    assert (script.exit_code, script.stdout) == (2, "")
+    assert "ends the process in which it runs" in script.stderr
+
+
 def test_two_targets_keep_the_same_trace_apart():
     check_wrong()
     first = {p.name for p in Path(".kvlaw/failures").glob("*.json")}

@@ -1,12 +1,13 @@
 """``kvlaw replay``: stored failures, walked again one after the other, whatever becomes of the others."""
 
+import shlex
 import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kvlaw.conformance.cli_options import (
     UNUSABLE,
@@ -122,6 +123,10 @@ def _script(name: str, other: "Opened | None", counts: "Counts", chosen: Chosen)
 
     try:
         item = load(find(name))
+        if item.crashed:
+            raise click.UsageError(
+                f"{item.id} ends the process in which it runs, the script's too: there is none of it"
+            )
         opened, profile = other or _opened_again(item, chosen), counts.of(item)
         check_duck(opened.subject, opened.name)
         steps = walk_or_end(opened, item.trace, profile, counts.spec)
@@ -151,7 +156,15 @@ def _opened_again(item: "Stored", chosen: Chosen) -> "Opened":
         tuple(word for option, word in pairwise(words) if option == "--set"),
         tuple(word for option, word in pairwise(words) if option == "--map"),
     )
-    return Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+    opened = Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+    return _contained(opened) if item.crashed and hasattr(opened.subject, "adapter") else opened
+
+
+def _contained(opened: "Opened") -> "Opened":
+    """Open a target again in a process of its own, which a call of it has ended before."""
+    serve = (sys.executable, "-c", "from kvlaw.conformance.cli import main; main()", "testee", "serve")
+    served = Chosen({}, {}).open(f"cmd:{shlex.join((*serve, *shlex.split(opened.name)))}")
+    return evolve(opened, subject=served.subject)
 
 
 __all__ = ["replay"]

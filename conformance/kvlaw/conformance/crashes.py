@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import define, evolve, field
 
 from kvlaw.conformance.blackbox import lines, read
-from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.failures import ENDED, Failure
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.parts import Ended, Plan, Task
 from kvlaw.conformance.processes import WorkerError
@@ -26,9 +26,6 @@ from kvlaw.spec.config import Config
 from kvlaw.spec.contract import Subject
 from kvlaw.spec.observations import Observation, Payload
 from kvlaw.spec.trace import Trace
-
-ENDED = "its process ended by "
-"""How the message of a crash begins."""
 
 
 @define
@@ -150,4 +147,4 @@ class Crashes:
         return evolve(task, instead=Ended(going or Findings()))
 
 
-__all__ = ["ENDED", "MOST", "Crashes", "crash_of", "is_crash", "steps_of"]
+__all__ = ["MOST", "Crashes", "crash_of", "is_crash", "steps_of"]

@@ -8,6 +8,9 @@ from kvlaw.conformance.compare import Divergence
 from kvlaw.spec.clauses import Profile
 from kvlaw.spec.trace import Trace
 
+ENDED = "its process ended by "
+"""How the message begins of a call that ended the process in which a cache ran."""
+
 
 class ConformanceFailure(AssertionError):  # a failed test, as pytest names them
     """A cache breaks a clause; the subclass names which."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.failures import ENDED, Failure
 from kvlaw.conformance.guard import printable
 from kvlaw.spec.clauses import PROFILES, Profile
 from kvlaw.spec.structure import shown
@@ -26,7 +26,7 @@ FOLDER = Path(".kvlaw") / "failures"
 class Stored:
     """A stored failure: its id, target, clause and trace, and the profile by which it fails.
 
-    A trace that was written by hand has no target and no profile.
+    A trace that was written by hand has no target and no profile; ``note`` is what was expected and observed.
     """
 
     id: str
@@ -34,6 +34,12 @@ class Stored:
     clause: str
     trace: Trace
     profile: Profile | None = None
+    note: str = ""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended the process in which it was found."""
+        return f"observed error {ENDED}" in self.note
 
     @property
     def words(self) -> list[str]:
@@ -91,7 +97,8 @@ def _read(text: str, name: str) -> Stored:
         shlex.split(target)
     except ValueError as error:
         raise TraceError(f"target: {shown(target)} cannot be read as words: {error}") from None
-    return Stored(printable(str(data.get("id", name))), target, str(data.get("expect", "")), trace, profile)
+    name, expect, note = (str(data.get(key, default)) for key, default in (("id", name), ("expect", ""), ("note", "")))
+    return Stored(printable(name), target, expect, trace, profile, note)
 
 
 def find(name: str, folder: Path = FOLDER) -> Path:
