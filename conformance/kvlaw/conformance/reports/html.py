@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from kvlaw.conformance.events import ClauseJudged, WitnessReplayed
-from kvlaw.conformance.reports.expected import but_for, unreached
+from kvlaw.conformance.reports.expected import as_listed, but_for, unreached
 from kvlaw.conformance.reports.failure_text import title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.html_failure import failure_article
@@ -37,7 +37,7 @@ def html_report(run: RunReport) -> str:
     digest = base64.b64encode(sha256(script.encode()).digest()).decode()
     sources = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     policy = f"{sources}; base-uri 'none'; form-action 'none'"
-    title = ", ".join(f"{t.end.verdict}: {t.name}" for t in run.targets[:3])
+    title = ", ".join(f"{t.end.verdict}: {t.title}" for t in run.targets[:3])
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -63,7 +63,7 @@ def _body(run: RunReport, anchors: Anchors) -> Iterator[str]:
 
 
 def _target(report: TargetReport, anchors: Anchors, *, explain: bool) -> Iterator[str]:
-    yield f'<section id="{anchors.target(report.name)}">\n<h2>{code(report.name)}</h2>\n'
+    yield f'<section id="{anchors.target(report.name)}">\n<h2>{code(report.title)}</h2>\n'
     yield from _verdict(report)
     if report.failures:
         yield from _broken(report, anchors)
@@ -71,7 +71,7 @@ def _target(report: TargetReport, anchors: Anchors, *, explain: bool) -> Iterato
         yield "<h2>What is broken</h2>\n"
         yield _part("legend.html") if explain else ""
         for failure in report.failures[:MOST_FAILURES]:
-            yield failure_article(failure, anchors)
+            yield failure_article(failure, anchors, report.fixed)
         if len(report.failures) > MOST_FAILURES:
             yield f'<p class="note">{len(report.failures) - MOST_FAILURES} more failures are not drawn.</p>\n'
     if report.clauses:
@@ -92,7 +92,7 @@ def _verdict(report: TargetReport) -> Iterator[str]:
     facts = {
         "kinds of cache": code(", ".join(started.kinds) or "unknown"),
         "profile": f"{code(started.profile)} {_PROFILES.get(started.profile, '')}",
-        "played": f"{ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s, "
+        "played": f"{report.played}; "
         f"budget {code(started.budget)}, seed {started.seed}"
         + (f", shard {code(started.shard)}" if started.shard else ""),
         "fixed": " ".join(code(f"{name}={value}") for name, value in started.fixed.items()),
@@ -100,6 +100,7 @@ def _verdict(report: TargetReport) -> Iterator[str]:
         "arithmetic": text(arithmetic(report)),
         "trouble": "<br>".join(f"{count} × {code(message)}" for message, count in list(ended.errors.items())[:10]),
         "expected failures": "<br>".join(_witness(witness) for witness in report.witnesses),
+        "as listed": text(as_listed(report)),
         "not reached": "<br>".join(text(line) for line in unreached(report)),
         "what next": "<br>".join(text(line) for line in next_steps(report)),
     }
