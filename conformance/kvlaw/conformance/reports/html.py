@@ -54,7 +54,7 @@ def _part(name: str) -> str:
 def _body(run: RunReport, anchors: Anchors) -> Iterator[str]:
     yield "<h1>kvlaw: does this cache obey the laws of KV caches?</h1>\n"
     if len(run.targets) > 1:
-        drawn = {(f.target, f.clause) for target in run.targets for f in target.failures[:MOST_FAILURES]}
+        drawn = {(target.name, f.clause) for target in run.targets for f in target.failures[:MOST_FAILURES]}
         yield from _matrix(matrix_of(run), anchors, drawn)
     first = next((target.name for target in run.targets if target.failures), "")
     for target in run.targets:
@@ -71,7 +71,7 @@ def _target(report: TargetReport, anchors: Anchors, *, explain: bool) -> Iterato
         yield "<h2>What is broken</h2>\n"
         yield _part("legend.html") if explain else ""
         for failure in report.failures[:MOST_FAILURES]:
-            yield failure_article(failure, anchors, report.fixed)
+            yield failure_article(failure, anchors, report)
         if len(report.failures) > MOST_FAILURES:
             yield f'<p class="note">{len(report.failures) - MOST_FAILURES} more failures are not drawn.</p>\n'
     if report.clauses:
@@ -140,7 +140,7 @@ def _broken(report: TargetReport, anchors: Anchors) -> Iterator[str]:
     yield '<ul class="index">\n'
     for failure in report.failures:
         also = f' <span class="soft">({text(failure.kind)})</span>' if len(report.started.kinds) > 1 else ""
-        link = f'<a href="#{anchors.failure(failure)}">{text(failure.clause)}</a>'
+        link = f'<a href="#{anchors.failure(failure, report.name)}">{text(failure.clause)}</a>'
         yield f"<li>{link} {inline(title(failure))}{also}</li>\n"
     yield f'</ul>\n<p><a href="#clauses-{anchors.target(report.name)}">Every rule, and what came out</a></p>\n'
 
@@ -176,7 +176,11 @@ def _filter(table: str, came: list[str]) -> str:
 
 def _clause_row(report: TargetReport, clause: ClauseJudged, anchors: Anchors) -> str:
     look, failures = look_of(clause.outcome), report.failures_of(clause.clause)
-    name = f'<a href="#{anchors.failure(failures[0])}">{text(clause.clause)}</a>' if failures else text(clause.clause)
+    name = (
+        f'<a href="#{anchors.failure(failures[0], report.name)}">{text(clause.clause)}</a>'
+        if failures
+        else text(clause.clause)
+    )
     why = f'<br><span class="soft">{text(clause.why or look.about)}</span>' if look.case == "skipped" else ""
     cells = (
         f'<td class="id">{name}</td><td>{text(clause.level)}</td><td class="o {look.word}">{text(clause.outcome)}</td>'
