@@ -93,8 +93,7 @@ def legend_lines(failure: FailureFound, *, calls: bool = True) -> list[str]:
 def shared_rule(failure: FailureFound) -> str:
     """Say which other rules ask for the same, and why they may stand there as kept; nothing where there is none."""
     asked = ", ".join(failure.others[:6])
-    why = f"the failure is charged to {failure.clause} alone, so that they may count as pass"
-    return f"asked for by {asked}; {why}" if asked else ""
+    return f"asked for by {asked}, which may still count as pass: a failure is charged to one clause" if asked else ""
 
 
 def swept(policy: str) -> str:

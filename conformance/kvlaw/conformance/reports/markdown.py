@@ -150,8 +150,8 @@ def _footer(run: RunReport) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run.started.versions.items())
     lines = [plain(f"{versions}; {run.started.platform}; {run.started.started}")]
     lines += [f"{code(' '.join(run.started.command))}"] if run.started.command else []
-    nexts = {line for target in run.targets for line in next_steps(target)}
-    lines += [plain(line) for line in sorted(nexts)]
+    nexts = dict.fromkeys(line for target in run.targets for line in next_steps(target))
+    lines += [plain(line) for line in nexts]
     return "\n".join(f"{line}  " for line in lines) + "\n"
 
 
