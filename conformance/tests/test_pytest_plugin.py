@@ -14,7 +14,9 @@ from attrs import evolve
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.check import Plan, check
+from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.pytest_shared import shared
+from kvlaw.conformance.rerunning import Rerun
 from kvlaw.conformance.subjects.oracle import ReferenceAdapter
 from kvlaw.spec.clauses import load_clauses
 
@@ -131,14 +133,54 @@ def test_a_wrong_cache_fails_by_clause_with_its_block(vendor: Any):
     result.stdout.fnmatch_lines(
         [
             "*RING-1  *MUST*",
-            "*target  py:acme:Short*shortest trace*",
+            "*target  py:acme:Short*fixed window=4   shortest trace*",
+            "*built   by Short(window=4)*",
             "*trace   ring window=4 *",
             "*sees t*",
             "*kvlaw replay RING-1-*",
         ]
     )
-    result.stdout.fnmatch_lines(["*violations: py:acme:Short*breaks *RING-1*"])
+    result.stdout.fnmatch_lines(["*violations: py:acme:Short*(fixed window=4) breaks *RING-1*"])
+    result.stdout.fnmatch_lines(["FAILED *test_ring?RING-1? - RING-1: a ring holds *"])
     result.stdout.no_fnmatch_line("*kvlaw_run.judge*")  # the block, and no frames of ours
+
+
+HANGS = """
+
+import time
+
+
+class Hangs(Ring):
+    def is_trimmable(self):
+        return False
+
+    def trim(self, n):
+        if n < 0:
+            time.sleep(60)
+        return 0
+"""
+
+
+def test_a_hang_is_told_with_the_whole_limit(vendor: Any, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    pytester.makepyfile(acme_hangs=CACHE + HANGS)
+    seen: list[str] = []
+    monkeypatch.setattr("kvlaw.conformance.rerunning.Rerun.again", _noted(seen))
+    hung = suite("Hangs", ', seconds="0.6"').replace("acme:", "acme_hangs:")
+    result = vendor(hung)
+    result.stdout.fnmatch_lines(["*the target hung in `trim -1`: no answer within 0.6 s*"])
+    assert seen  # each failure is walked by the one path that the command line has
+    assert "cut from" not in "".join(line for line in result.outlines if "the target hung" in line)
+
+
+def _noted(seen: list[str]) -> Callable[..., Any]:
+    """Give ``Rerun.again`` as it is, which notes what it walks."""
+    walked = Rerun.again
+
+    def again(rerun: Rerun, failure: Failure) -> Any:
+        seen.append(failure.clause)
+        return walked(rerun, failure)
+
+    return again
 
 
 def test_items_are_chosen_with_k(vendor: Any):

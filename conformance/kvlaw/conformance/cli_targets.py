@@ -320,7 +320,10 @@ def _subject(job: "Job") -> "Subject":
 
 def _told(plan: "Plan") -> str:
     """Tell what a check plays."""
-    said = [f"profile {plan.profile}", f"budget {plan.budget}", f"seed {plan.seed}"]
+    from kvlaw.conformance.reports.run import fixed_words
+
+    said = [told] if (told := fixed_words(plan.fixed)) else []
+    said += [f"profile {plan.profile}", f"budget {plan.budget}", f"seed {plan.seed}"]
     said += [f"{plan.seeds} seeds"] if plan.seeds > 1 else []
     said += [f"shard {plan.shard[0]} of {plan.shard[1]}"] if plan.shard != (1, 1) else []
     said += [f"spec {plan.spec}"] if plan.spec else []

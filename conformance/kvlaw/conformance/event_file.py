@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 from attrs import define, field
 
 from kvlaw.conformance.events import (
+    CUT_OFF,
     EVENTS,
     SCHEMA,
     Event,
@@ -153,7 +154,7 @@ def _cut_short(started: TargetStarted, events: Sequence[Event]) -> TargetEnded:
         1 if failed else 4,
         calls=calls,
         interrupted=True,
-        stopped="the record was cut off",
+        stopped=CUT_OFF,
     )
 
 

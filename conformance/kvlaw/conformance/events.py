@@ -14,6 +14,8 @@ from attrs import field, frozen
 
 from kvlaw.spec.trace import Trace
 
+CUT_OFF = "the record was cut off"
+"""Why the check of a target ended whose end was not recorded: what it says of how much was played is not known."""
 SCHEMA: Literal[1] = 1
 """The version of the event format."""
 
@@ -262,6 +264,11 @@ class TargetEnded:
     detours: int = 0
     modelled: bool = True
 
+    @property
+    def counted(self) -> bool:
+        """Say whether its numbers are those of the whole check, not what was told before its record was cut off."""
+        return CUT_OFF not in self.stopped
+
 
 @frozen
 class RunEnded:
@@ -280,6 +287,7 @@ EVENTS: dict[str, type[Event]] = {kind.event: kind for kind in get_args(Event)}
 """The word in the field ``event`` to its class."""
 
 __all__ = [
+    "CUT_OFF",
     "EVENTS",
     "OUTCOMES",
     "SCHEMA",

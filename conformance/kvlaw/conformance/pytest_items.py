@@ -12,7 +12,7 @@ made once, when the first of its items runs, also under pytest-xdist, however it
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import define, evolve, field
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.parts import Plan
     from kvlaw.conformance.project import Job
+    from kvlaw.conformance.rerunning import Rerun
     from kvlaw.conformance.result import CheckResult, ClauseResult
 
 VERDICT = "verdict"
@@ -87,7 +88,7 @@ class Suite:
         factory=dict[tuple[object, ...], "Suite"], init=False, eq=False
     )
     _job: "Job | None" = field(default=None, init=False, eq=False)
-    _made: "tuple[CheckResult, Opened] | None" = field(default=None, init=False, eq=False)
+    _made: "tuple[CheckResult, Rerun] | None" = field(default=None, init=False, eq=False)
 
     def chosen(self, config: pytest.Config) -> "Suite":
         """Give this suite under the options of the command line; the same one each time."""
@@ -121,7 +122,7 @@ class Suite:
 
     def judge(self, item: str, at: "Path | None" = None) -> None:
         """Pass, fail or skip one item, or fail it as expected; ``at`` is where processes share the result."""
-        result, opened = self._checked(at)
+        result, rerun = self._checked(at)
         if result.interrupted:
             raise KeyboardInterrupt
         if item == VERDICT:
@@ -139,15 +140,16 @@ class Suite:
         if clause.outcome == "not exercised":
             pytest.skip(f"not exercised: its situation never arose within budget {result.budget}")
         if clause.outcome == "fail":
-            _fail(clause, result, opened, self.job())
+            _fail(clause, rerun, self.job())
 
-    def _checked(self, at: "Path | None") -> "tuple[CheckResult, Opened]":
+    def _checked(self, at: "Path | None") -> "tuple[CheckResult, Rerun]":
         if self._made is None:
             from kvlaw.conformance.check import check
             from kvlaw.conformance.pytest_shared import shared
+            from kvlaw.conformance.rerunning import Rerun
 
             opened, plan = self._ready()
-            self._made = shared(at, lambda: check(plan, opened.subject)), opened
+            self._made = shared(at, lambda: check(plan, opened.subject)), Rerun(opened.subject, plan)
         return self._made
 
     def _ready(self) -> "tuple[Opened, Plan]":
@@ -165,6 +167,13 @@ class Suite:
             told = error.message
         pytest.fail(f"the target could not be run: {told}", pytrace=False)
 
+    def _fixed(self) -> str:
+        """Say what is fixed in every trace, behind the name of the target."""
+        from kvlaw.conformance.reports.run import fixed_words
+
+        told = "" if self._made is None else fixed_words(self._made[1].plan.fixed)
+        return f" ({told})" if told else ""
+
     def _verdict(self, result: "CheckResult") -> None:
         """Fail unless the verdict is conformant, or incomplete and that is allowed."""
         failed = " ".join(r.clause.id for r in result.failed)
@@ -172,7 +181,7 @@ class Suite:
         wrong = "".join(f"\n{outdated(witness)}" for witness in result.outdated)
         wrong += f"\n{BY_ITSELF}" if wrong else ""
         if failed:
-            told = f"violations: {result.target} breaks {failed} (profile {result.profile})"
+            told = f"violations: {result.target}{self._fixed()} breaks {failed} (profile {result.profile})"
             pytest.fail(f"{told}{unlisted(self.job(), failed)}{wrong}", pytrace=False)
         if wrong:
             pytest.fail(f"stale expectations:{wrong}", pytrace=False)
@@ -182,35 +191,43 @@ class Suite:
             pytest.fail(f"incomplete: never exercised within budget {result.budget}: {missing}", pytrace=False)
 
 
-def _fail(clause: "ClauseResult", result: "CheckResult", opened: "Opened", job: "Job") -> None:
+def _fail(clause: "ClauseResult", rerun: "Rerun", job: "Job") -> None:
     """Raise the failure class of a clause, with the failure block as its text."""
     from kvlaw.conformance.failures import failure_class
 
-    failure = failure_class(clause.clause.id)(_blocks(clause, result, opened, job) + unlisted(job, clause.clause.id))
+    failure = failure_class(clause.clause.id)(_blocks(clause, rerun) + unlisted(job, clause.clause.id))
     failure.kvlaw_block = str(failure)
     raise failure
 
 
-def _blocks(clause: "ClauseResult", result: "CheckResult", opened: "Opened", job: "Job") -> str:
-    """Print the failure block of each kind of cache, and keep the failure for ``kvlaw replay``."""
+def _blocks(clause: "ClauseResult", rerun: "Rerun") -> str:
+    """Print the failure block of each kind of cache, and keep the failure for ``kvlaw replay``.
+
+    The first line says in words what is broken: it is what pytest's short summary shows.
+    """
     from io import StringIO
 
     from rich.console import Console
 
-    from kvlaw.conformance.check import replay
+    from kvlaw.conformance.reports.failure_text import headline
+    from kvlaw.conformance.reports.fit import fit
+    from kvlaw.conformance.reports.run import fixed_words
     from kvlaw.conformance.reports.terminal import failure_block
+    from kvlaw.conformance.rerunning import built_by
     from kvlaw.conformance.store import save
     from kvlaw.conformance.telling import failure_found
 
     text = StringIO()
     console = Console(file=text, width=_WIDTH, color_system=None, highlight=False, emoji=False)
-    for failure in clause.failures:
+    told = [(failure, *rerun.again(failure)) for failure in clause.failures]
+    shown = [failure_found(now, steps, built_by(rerun.subject, now.trace.config)) for _, now, steps in told]
+    console.print(headline(fit(shown[0])), markup=False, soft_wrap=True)
+    for (failure, _, _), found in zip(told, shown, strict=True):
         try:
             save(failure)
         except OSError as error:
             console.print(f"{failure.id} is not kept for replay: {error}", markup=False)
-        steps = replay(opened.subject, cast("Any", result.profile), failure.trace, spec=job.spec)
-        console.print(failure_block(failure_found(failure, steps)))
+        console.print(failure_block(found, fixed=fixed_words(rerun.plan.fixed)))
     return text.getvalue()
 
 

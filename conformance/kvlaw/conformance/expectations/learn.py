@@ -51,6 +51,11 @@ class Listener:
     on_failure: OnFailure | None = None
     told: Callable[[str], object] | None = None
 
+    def in_round(self, number: int) -> Report | None:
+        """Give who is told how far a round is, which begins anew: its progress says which one it is."""
+        report = self.report
+        return None if report is None else lambda p: report(evolve(p, stage=f"round {number}, {p.stage}"))
+
 
 def learn(
     plan: Plan, subject: Subject, called: str, listener: Listener | None = None, seconds: float | None = None
@@ -74,7 +79,7 @@ def learn(
         number += 1
         known = [entry for entry in (*entries, *added) if entry is not None]
         learning = evolve(plan, expected=tuple(known), learn=True)
-        result = check(learning, subject, heard.report, on_failure=heard.on_failure, until=until)
+        result = check(learning, subject, heard.in_round(number), on_failure=heard.on_failure, until=until)
         late = bool(result.stopped) and until is not None and time.monotonic() > until
         last = number >= MOST_ROUNDS or not (result.whole or late) or not (result.learnt or result.outdated)
         if last:

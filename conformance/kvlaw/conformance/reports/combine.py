@@ -106,7 +106,6 @@ def _renamed(report: TargetReport, name: str) -> TargetReport:
     return evolve(
         report,
         started=evolve(report.started, target=name),
-        failures=tuple(evolve(f, target=f.target) for f in report.failures),
         clauses=tuple(evolve(c, target=name) for c in report.clauses),
         ended=evolve(report.end, target=name),
     )

@@ -49,6 +49,17 @@ def unreached(report: TargetReport) -> list[str]:
     return [f"{' '.join(clauses)} not reached behind {blocker}" for blocker, clauses in report.unreached().items()]
 
 
+def as_listed(report: TargetReport) -> str:
+    """Say which clauses fail as an entry of another clause says, and have none of their own."""
+    of = {witness.id: witness.clause for witness in report.witnesses}
+    found: dict[str, list[str]] = {}
+    for clause in report.clauses:
+        names = [of[entry] for entry in clause.expected if entry in of]
+        if look_of(clause.outcome).word == "expected" and names and clause.clause not in names:
+            found.setdefault(", ".join(dict.fromkeys(names)), []).append(clause.clause)
+    return "; ".join(f"{' '.join(clauses)} as {names}" for names, clauses in found.items())
+
+
 _ADVICE = {
     "stale": f"a listed failure passes now: take its entry out, or let `{UPDATE}` do it",
     "changed": f"a listed failure fails otherwise now: look at it, then `{UPDATE}` refreshes its entry",
@@ -67,4 +78,4 @@ def advice(report: TargetReport) -> list[str]:
     return [*told, *([unlisted] if report.witnesses and failed else [])]
 
 
-__all__ = ["UPDATE", "advice", "but_for", "expected_block", "unreached"]
+__all__ = ["UPDATE", "advice", "as_listed", "but_for", "expected_block", "unreached"]

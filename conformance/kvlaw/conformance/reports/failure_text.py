@@ -53,20 +53,20 @@ def try_command(failure: FailureFound) -> str:
     return clean(shlex.join(words) + (f" --{options}" if options else ""), 4000)
 
 
-def text_block(failure: FailureFound, *, titled: bool = True) -> str:
+def text_block(failure: FailureFound, *, titled: bool = True, fixed: str = "") -> str:
     """Tell a failure in plain text, with all that is needed to understand it and to see it again.
 
-    Not ``titled`` where its title stands already.
+    Not ``titled`` where its title stands already; ``fixed`` is what every trace of the check has.
     """
     head = [f"{failure.clause} ({failure.level}): {title(failure)}"] if titled else []
-    return "\n".join(map(spelt, [*head, *_lines(failure)]))
+    return "\n".join(map(spelt, [*head, *_lines(failure, fixed)]))
 
 
-def _lines(failure: FailureFound) -> Iterator[str]:
+def _lines(failure: FailureFound, fixed: str) -> Iterator[str]:
     wanted, came = _values(failure)
     more = charged(failure)
     yield from [more] if more else []
-    yield f"target    {clean(failure.target)}"
+    yield f"target    {clean(failure.target)}{f' ({clean(fixed)})' if fixed else ''}"
     yield f"trace     {clean(failure.text)}   ({failure.size})"
     yield from [f"built     by {clean(failure.built)}"] if failure.built else []
     yield f"expected  {clean(wanted)}"
@@ -78,7 +78,7 @@ def _lines(failure: FailureFound) -> Iterator[str]:
     yield from ["", *failure.prose.splitlines(), ""]
     yield from (f"{'words' if number == 0 else '':9} {words}" for number, words in enumerate(legend_lines(failure)))
     if failure.others:
-        yield f"also      the same is asked for by {', '.join(failure.others[:6])}"
+        yield f"also      {shared_rule(failure)}"
     yield from (f"alike     fails in the same way with {clean(swept(one))}" for one in failure.seen[:20])
     yield f"replay    {failure.replay}"
     yield f"or        {try_command(failure)}"
@@ -88,6 +88,12 @@ def _lines(failure: FailureFound) -> Iterator[str]:
 def legend_lines(failure: FailureFound, *, calls: bool = True) -> list[str]:
     """Write out the shorthand of a failure, one a line; the names of ``calls`` where these are not explained."""
     return [f"{short}: {meaning}" for short, meaning in legend(failure, calls=calls)]
+
+
+def shared_rule(failure: FailureFound) -> str:
+    """Say which other rules ask for the same, and why they may stand there as kept; nothing where there is none."""
+    asked = ", ".join(failure.others[:6])
+    return f"asked for by {asked}, which may still count as pass: a failure is charged to one clause" if asked else ""
 
 
 def swept(policy: str) -> str:
@@ -115,6 +121,7 @@ __all__ = [
     "headline",
     "legend_lines",
     "sentence",
+    "shared_rule",
     "step_lines",
     "swept",
     "text_block",

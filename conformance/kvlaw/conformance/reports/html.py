@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from kvlaw.conformance.events import ClauseJudged, WitnessReplayed
-from kvlaw.conformance.reports.expected import but_for, unreached
+from kvlaw.conformance.reports.expected import as_listed, but_for, unreached
 from kvlaw.conformance.reports.failure_text import title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.html_failure import failure_article
@@ -37,7 +37,7 @@ def html_report(run: RunReport) -> str:
     digest = base64.b64encode(sha256(script.encode()).digest()).decode()
     sources = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     policy = f"{sources}; base-uri 'none'; form-action 'none'"
-    title = ", ".join(f"{t.end.verdict}: {t.name}" for t in run.targets[:3])
+    title = ", ".join(f"{t.end.verdict}: {t.title}" for t in run.targets[:3])
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -54,7 +54,7 @@ def _part(name: str) -> str:
 def _body(run: RunReport, anchors: Anchors) -> Iterator[str]:
     yield "<h1>kvlaw: does this cache obey the laws of KV caches?</h1>\n"
     if len(run.targets) > 1:
-        drawn = {(f.target, f.clause) for target in run.targets for f in target.failures[:MOST_FAILURES]}
+        drawn = {(target.name, f.clause) for target in run.targets for f in target.failures[:MOST_FAILURES]}
         yield from _matrix(matrix_of(run), anchors, drawn)
     first = next((target.name for target in run.targets if target.failures), "")
     for target in run.targets:
@@ -63,7 +63,7 @@ def _body(run: RunReport, anchors: Anchors) -> Iterator[str]:
 
 
 def _target(report: TargetReport, anchors: Anchors, *, explain: bool) -> Iterator[str]:
-    yield f'<section id="{anchors.target(report.name)}">\n<h2>{code(report.name)}</h2>\n'
+    yield f'<section id="{anchors.target(report.name)}">\n<h2>{code(report.title)}</h2>\n'
     yield from _verdict(report)
     if report.failures:
         yield from _broken(report, anchors)
@@ -71,7 +71,7 @@ def _target(report: TargetReport, anchors: Anchors, *, explain: bool) -> Iterato
         yield "<h2>What is broken</h2>\n"
         yield _part("legend.html") if explain else ""
         for failure in report.failures[:MOST_FAILURES]:
-            yield failure_article(failure, anchors)
+            yield failure_article(failure, anchors, report)
         if len(report.failures) > MOST_FAILURES:
             yield f'<p class="note">{len(report.failures) - MOST_FAILURES} more failures are not drawn.</p>\n'
     if report.clauses:
@@ -92,7 +92,7 @@ def _verdict(report: TargetReport) -> Iterator[str]:
     facts = {
         "kinds of cache": code(", ".join(started.kinds) or "unknown"),
         "profile": f"{code(started.profile)} {_PROFILES.get(started.profile, '')}",
-        "played": f"{ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s, "
+        "played": f"{report.played}; "
         f"budget {code(started.budget)}, seed {started.seed}"
         + (f", shard {code(started.shard)}" if started.shard else ""),
         "fixed": " ".join(code(f"{name}={value}") for name, value in started.fixed.items()),
@@ -100,6 +100,7 @@ def _verdict(report: TargetReport) -> Iterator[str]:
         "arithmetic": text(arithmetic(report)),
         "trouble": "<br>".join(f"{count} × {code(message)}" for message, count in list(ended.errors.items())[:10]),
         "expected failures": "<br>".join(_witness(witness) for witness in report.witnesses),
+        "as listed": text(as_listed(report)),
         "not reached": "<br>".join(text(line) for line in unreached(report)),
         "what next": "<br>".join(text(line) for line in next_steps(report)),
     }
@@ -139,7 +140,7 @@ def _broken(report: TargetReport, anchors: Anchors) -> Iterator[str]:
     yield '<ul class="index">\n'
     for failure in report.failures:
         also = f' <span class="soft">({text(failure.kind)})</span>' if len(report.started.kinds) > 1 else ""
-        link = f'<a href="#{anchors.failure(failure)}">{text(failure.clause)}</a>'
+        link = f'<a href="#{anchors.failure(failure, report.name)}">{text(failure.clause)}</a>'
         yield f"<li>{link} {inline(title(failure))}{also}</li>\n"
     yield f'</ul>\n<p><a href="#clauses-{anchors.target(report.name)}">Every rule, and what came out</a></p>\n'
 
@@ -175,7 +176,11 @@ def _filter(table: str, came: list[str]) -> str:
 
 def _clause_row(report: TargetReport, clause: ClauseJudged, anchors: Anchors) -> str:
     look, failures = look_of(clause.outcome), report.failures_of(clause.clause)
-    name = f'<a href="#{anchors.failure(failures[0])}">{text(clause.clause)}</a>' if failures else text(clause.clause)
+    name = (
+        f'<a href="#{anchors.failure(failures[0], report.name)}">{text(clause.clause)}</a>'
+        if failures
+        else text(clause.clause)
+    )
     why = f'<br><span class="soft">{text(clause.why or look.about)}</span>' if look.case == "skipped" else ""
     cells = (
         f'<td class="id">{name}</td><td>{text(clause.level)}</td><td class="o {look.word}">{text(clause.outcome)}</td>'

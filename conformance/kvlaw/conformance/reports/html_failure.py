@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from kvlaw.conformance.events import FailureFound, StepShown
-from kvlaw.conformance.reports.failure_text import charged, legend_lines, swept, title, try_command
+from kvlaw.conformance.reports.failure_text import charged, legend_lines, shared_rule, swept, title, try_command
 from kvlaw.conformance.reports.html_text import Anchors, code, inline, prose, text
 from kvlaw.conformance.reports.legend import means
 from kvlaw.conformance.reports.picture import Drawn, draw
+from kvlaw.conformance.reports.run import TargetReport
 from kvlaw.conformance.reports.wording import about, aside, demanded, shown
 from kvlaw.spec.config import Config
 
@@ -22,13 +23,13 @@ _CAPTIONS = {
 }
 
 
-def failure_article(failure: FailureFound, anchors: Anchors) -> str:
-    """Write one failure."""
-    return "".join(_article(failure, anchors))
+def failure_article(failure: FailureFound, anchors: Anchors, report: TargetReport) -> str:
+    """Write one failure of those of a target."""
+    return "".join(_article(failure, anchors, report))
 
 
-def _article(failure: FailureFound, anchors: Anchors) -> Iterator[str]:
-    yield f'<article class="failure" id="{anchors.failure(failure)}">\n'
+def _article(failure: FailureFound, anchors: Anchors, report: TargetReport) -> Iterator[str]:
+    yield f'<article class="failure" id="{anchors.failure(failure, report.name)}">\n'
     level = f'<span class="level">{text(failure.level)}</span>'
     yield f'<h3><span class="id">{text(failure.clause)}</span> {inline(title(failure))} {level}</h3>\n'
     if more := charged(failure):
@@ -47,7 +48,7 @@ def _article(failure: FailureFound, anchors: Anchors) -> Iterator[str]:
         yield f'<p class="soft">Words: {text("; ".join(words), 4000)}</p>\n'
     yield "<h4>See it again</h4>\n"
     yield f"<pre>{text(failure.replay)}\n{text(try_command(failure), 4000)}</pre>\n"
-    yield from _more(failure)
+    yield from _more(failure, report.fixed)
     yield "</article>\n"
 
 
@@ -67,7 +68,7 @@ def _steps(failure: FailureFound) -> Iterator[str]:
 
 
 def _step(number: int, step: StepShown, strips: list[Drawn], failure: FailureFound) -> Iterator[str]:
-    meaning = means(step.call) if number else _opens(failure.trace.config)
+    meaning = means(step.call, failure.trace.config) if number else _opens(failure.trace.config)
     yield f'<li class="step{" wrong" if step.diverges else ""}">\n<header><span class="no">{number or ""}</span>'
     yield f'<span class="call">{text(step.call)}</span><span class="means">{text(meaning)}</span>'
     yield f'<span class="breaks">breaks {text(failure.clause)}</span>' if step.diverges else ""
@@ -119,17 +120,17 @@ def _count(number: int | None, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _more(failure: FailureFound) -> Iterator[str]:
+def _more(failure: FailureFound, fixed: str) -> Iterator[str]:
     yield "<details><summary>The law as it is executed, its reason, and more</summary>\n"
     for law in failure.laws:
         yield f"<pre>{text(law.scope)}\nwhen {text(law.when, 4000)}\nthen {text(law.then, 4000)}</pre>\n"
     if failure.rationale:
         yield f"<h4>Why there is this rule</h4>\n{prose(failure.rationale)}\n"
     facts = {
-        "target": code(failure.target),
+        "target": code(failure.target) + (f" ({text(fixed)})" if fixed else ""),
         "trace": code(failure.text, 4000),
         "its cache is built by": code(failure.built) if failure.built else "",
-        "other rules that ask for the same": text(", ".join(failure.others)),
+        "other rules": text(shared_rule(failure)),
         "fails alike with": "<br>".join(text(swept(policy)) for policy in failure.seen[:30]),
         "read the rule": f"{code(failure.read)} ({text(failure.where)})",
         "id": code(failure.id),

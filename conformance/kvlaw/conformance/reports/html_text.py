@@ -64,10 +64,10 @@ class Anchors:
         """Name the place of a target."""
         return f"target-{self.targets.index(name) + 1}"
 
-    def failure(self, failure: FailureFound) -> str:
-        """Name the place of a failure."""
-        key = (failure.target, failure.clause, failure.kind)
-        return self._failures.setdefault(key, f"{self.of_clause(failure.target, failure.clause)}{self._more(key)}")
+    def failure(self, failure: FailureFound, target: str) -> str:
+        """Name the place of a failure among the results of a target, which may be one of several of the same name."""
+        key = (target, failure.clause, failure.kind)
+        return self._failures.setdefault(key, f"{self.of_clause(target, failure.clause)}{self._more(key)}")
 
     def of_clause(self, target: str, clause: str) -> str:
         """Name the place of the first failure of a clause."""

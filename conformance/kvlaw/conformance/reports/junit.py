@@ -9,7 +9,7 @@ one case for each target.
 import re
 from xml.etree import ElementTree as ET
 
-from kvlaw.conformance.events import ClauseJudged, FailureFound
+from kvlaw.conformance.events import ClauseJudged
 from kvlaw.conformance.reports.failure_text import headline, sentence, text_block
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.outcomes import Case, look_of
@@ -36,7 +36,9 @@ def junit_report(run: RunReport) -> str:
 
 def _suite(run: RunReport, report: TargetReport) -> ET.Element:
     cases = [_case(report, clause) for clause in report.clauses]
-    suite = ET.Element("testsuite", {"name": _text(report.name), **_counts(cases), "time": f"{report.end.seconds:.2f}"})
+    suite = ET.Element("testsuite", {"name": _text(report.title), **_counts(cases)})
+    if report.end.counted:
+        suite.set("time", f"{report.end.seconds:.2f}")
     if run.started.started:
         suite.set("timestamp", _text(run.started.started.split("+")[0]))
     properties = ET.SubElement(suite, "properties")
@@ -57,8 +59,8 @@ def _properties(run: RunReport, report: TargetReport) -> dict[str, str]:
         "seed": str(started.seed),
         "shard": started.shard,
         "arithmetic": ended.arithmetic,
-        "calls": str(ended.calls),
-        "traces": str(ended.traces),
+        "calls": str(ended.calls) if ended.counted else f"at least {ended.calls}",
+        "traces": str(ended.traces) if ended.counted else "",
         "platform": run.started.platform,
         "command": " ".join(run.started.command),
         "notes": "; ".join(report.notes),
@@ -74,7 +76,7 @@ def _case(report: TargetReport, judged: ClauseJudged) -> ET.Element:
     wrong = [w for w in report.wrong_witnesses() if w.clause == judged.clause]
     look = look_of(judged.outcome)
     if look.case == "failed" or wrong:
-        case.append(_failure(judged, report.failures_of(judged.clause), [f"{w.state}: {w.message}" for w in wrong]))
+        case.append(_failure(judged, report, [f"{w.state}: {w.message}" for w in wrong]))
     elif look.case == "skipped":
         why = judged.why or look.about
         told = why if why.startswith(judged.outcome) else f"{judged.outcome}: {why}"
@@ -82,8 +84,9 @@ def _case(report: TargetReport, judged: ClauseJudged) -> ET.Element:
     return case
 
 
-def _failure(judged: ClauseJudged, failures: tuple[FailureFound, ...], wrong: list[str]) -> ET.Element:
-    told = [*(f"the expected failure is {line}" for line in wrong), *(text_block(f) for f in failures)]
+def _failure(judged: ClauseJudged, report: TargetReport, wrong: list[str]) -> ET.Element:
+    failures, fixed = report.failures_of(judged.clause), report.fixed
+    told = [*(f"the expected failure is {line}" for line in wrong), *(text_block(f, fixed=fixed) for f in failures)]
     first = failures[0] if failures and not wrong else None
     message = f"{headline(first)}. {sentence(first)}" if first is not None else told[0] if told else judged.why
     found = ET.Element("failure", type=judged.clause, message=_text(message or judged.outcome))
@@ -100,7 +103,7 @@ def _verdicts(run: RunReport) -> ET.Element:
 
 def _verdict(report: TargetReport) -> ET.Element:
     ended = report.end
-    case = ET.Element("testcase", name=f"verdict of {_text(report.name)}", classname=VERDICTS)
+    case = ET.Element("testcase", name=f"verdict of {_text(report.title)}", classname=VERDICTS)
     open_ones = report.open_musts()
     why = report.why_not_whole or (f"never judged: {' '.join(open_ones)}" if open_ones else "")
     if ended.verdict in ("violations", "stale expectations"):

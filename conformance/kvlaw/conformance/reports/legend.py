@@ -122,7 +122,7 @@ def _of_trace(failure: FailureFound, *, calls: bool) -> Iterator[tuple[str, str]
     met: dict[str, tuple[str, str]] = {}
     for number, part in enumerate(parts):
         verb = part.partition(" ")[0]
-        if calls and number and verb not in met and (meaning := _VERBS.get(verb, means(part))):
+        if calls and number and verb not in met and (meaning := _VERBS.get(verb, means(part, failure.trace.config))):
             met[verb] = (verb, meaning[:1].lower() + meaning[1:])
         for pattern, meaning in _OPTIONS.items():
             found = re.search(rf"(?<= ){pattern}(?= |$)", part)
@@ -146,21 +146,33 @@ def _of_values(failure: FailureFound) -> Iterator[tuple[str, str]]:
             yield sign
 
 
-def means(call: str) -> str:
-    """Say what a call does, by the first sentence of its class."""
+def means(call: str, config: Config | None = None) -> str:
+    """Say what a call does, by the first sentence of its class; ``config`` is that of the cache it is made on."""
     try:
         asked, _ = parse_call(call)
     except TraceError:  # of another version, or written by hand
         return ""
-    return sentence_of(asked)
+    alone = config is not None and not config.is_rows and config.batch == 1
+    return sentence_of(asked, alone=alone)
 
 
-def sentence_of(call: Call) -> str:
-    """Say what a call does, with its numbers in the sentence."""
-    told = (call.__doc__ or "").strip().partition("\n")[0]
+def sentence_of(call: Call, *, alone: bool = False) -> str:
+    """Say what a call does, with its numbers in the sentence.
+
+    What is said of an option that the call does not have is left out, and of rows where a cache is ``alone``.
+    """
+    first = (call.__doc__ or "").strip().partition("\n")[0]
+    told = "; ".join(part for part in first.split("; ") if _is_asked(call, part))
+    told = re.sub(r"(?:: one number, or one)? per row\b", "", told) if alone else told
     told = re.sub(r"``(\w+)``", lambda name: _value(getattr(call, name[1], None), name[1]), told)
     told = re.sub(r"\s*\([A-Z]+-\d+(?:, [A-Z]+-\d+| to [A-Z]+-\d+)*\)", "", told)
     return re.sub(r"\b1 positions\b", "1 position", told).rstrip(".")
+
+
+def _is_asked(call: Call, part: str) -> bool:
+    """Tell whether a part of a sentence speaks of the call as it is, not of an option that it does not have."""
+    option = re.match(r"``(\w+)`` ", part)
+    return option is None or bool(getattr(call, option[1], True))
 
 
 def _value(value: object, name: str) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kvlaw.conformance.events import FailureFound
-from kvlaw.conformance.reports.expected import but_for, unreached
+from kvlaw.conformance.reports.expected import as_listed, but_for, unreached
 from kvlaw.conformance.reports.failure_text import text_block, title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.matrix import Matrix, matrix_of
@@ -35,7 +35,7 @@ def markdown_report(run: RunReport) -> str:
     left -= len(table.encode())
     for target in run.targets:
         head = "\n".join(_head(target)) + "\n"
-        parts.append(head if len(head.encode()) < left else f"## {code(target.name)}\n\n{target.end.verdict}\n")
+        parts.append(head if len(head.encode()) < left else f"## {code(target.title)}\n\n{target.end.verdict}\n")
         left -= len(parts[-1].encode())
     for number, target in enumerate(run.targets):
         told = _failures(target, left)
@@ -49,7 +49,7 @@ def _matrix(table: Matrix) -> Iterator[str]:
     letters = [f"T{number}" for number in range(1, len(table.names) + 1)]
     yield "## All targets"
     yield ""
-    for letter, name, verdict in zip(letters, table.names, table.verdicts, strict=True):
+    for letter, name, verdict in zip(letters, table.titles, table.verdicts, strict=True):
         yield f"* **{letter}** {_SIGNS[verdict]} {verdict}: {code(name)}"
     yield ""
     yield f"| clause | {' | '.join(letters)} | what it says |"
@@ -69,12 +69,12 @@ def _matrix(table: Matrix) -> Iterator[str]:
 
 def _head(report: TargetReport) -> Iterator[str]:
     started, ended = report.started, report.end
-    yield f"## {_SIGNS[ended.verdict]} {code(report.name)}: {ended.verdict}{but_for(report)}"
+    yield f"## {_SIGNS[ended.verdict]} {code(report.title)}: {ended.verdict}{but_for(report)}"
     yield ""
     yield f"{VERDICTS[ended.verdict][1].capitalize()}."
     yield (
         f"Kinds {code(', '.join(started.kinds))}, profile {code(started.profile)}, budget {code(started.budget)}, "
-        f"seed {started.seed}: {ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s."
+        f"seed {started.seed}: {report.played}."
     )
     if line := not_offered(report):
         yield f"Not offered by this target: {plain(line)})."
@@ -90,19 +90,28 @@ def _head(report: TargetReport) -> Iterator[str]:
     if open_ones := report.open_musts():
         yield f"Never judged, although they apply: {plain(', '.join(open_ones))}."
         yield ""
+    yield from _listed(report)
+    for message, count in list(ended.errors.items())[:5]:
+        yield f"* trouble, {count} times: {code(message)}"
+
+
+def _listed(report: TargetReport) -> Iterator[str]:
+    """Tell what became of expected failures."""
     for witness in report.expected():
         link = code(witness.link) if witness.link else ""
         yield f"* expected failure {plain(witness.clause)}, as it was: {plain(witness.reason)} {link}".rstrip()
     for witness in report.wrong_witnesses():
         yield f"* expected failure {plain(witness.clause)} is **{witness.state}**: {code(witness.message)}"
+    if line := as_listed(report):
+        yield f"* as listed: {plain(line)}"
     for line in unreached(report):
         yield f"* {plain(line)}"
-    for message, count in list(ended.errors.items())[:5]:
-        yield f"* trouble, {count} times: {code(message)}"
 
 
 def _table(report: TargetReport) -> Iterator[str]:
-    came = [outcome for outcome in LOOKS if any(c.outcome == outcome for c in report.clauses)]
+    counted = Counter(c.outcome for c in report.clauses)
+    unasked = counted.pop("not applicable", 0)  # families of which none applies have no line: it would not add up
+    came = [outcome for outcome in LOOKS if counted[outcome]]
     if not came:
         return
     yield "| family | " + " | ".join(came) + " | which |"
@@ -111,13 +120,16 @@ def _table(report: TargetReport) -> Iterator[str]:
         counts = Counter(c.outcome for c in members)
         named = " ".join(c.clause for c in members if look_of(c.outcome).case == "failed" or look_of(c.outcome).open)
         yield f"| {plain(family)} | " + " | ".join(str(counts[o] or "") for o in came) + f" | {plain(named)} |"
+    if unasked:
+        yield ""
+        yield f"Not applicable, and not in the table: {unasked}."
 
 
 def _failures(report: TargetReport, left: int) -> str:
     """Write the failures that fit, and count the others."""
     parts: list[str] = []
     for number, failure in enumerate(report.failures):
-        part = _failure(failure)
+        part = _failure(failure, report.fixed)
         left -= len(part.encode())
         if left < 0:
             missing = len(report.failures) - number
@@ -127,8 +139,8 @@ def _failures(report: TargetReport, left: int) -> str:
     return "".join(parts)
 
 
-def _failure(failure: FailureFound) -> str:
-    told = text_block(failure, titled=False)
+def _failure(failure: FailureFound, fixed: str) -> str:
+    told = text_block(failure, titled=False, fixed=fixed)
     told = told if len(told) <= MOST_FAILURE else f"{told[:MOST_FAILURE]}\n..."
     summary = f"<b>{escaped(failure.clause)}</b> {escaped(title(failure))} ({escaped(failure.level)})"
     return f"\n<details><summary>{summary}</summary>\n\n{fenced(told)}\n\n</details>\n"
@@ -138,8 +150,8 @@ def _footer(run: RunReport) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run.started.versions.items())
     lines = [plain(f"{versions}; {run.started.platform}; {run.started.started}")]
     lines += [f"{code(' '.join(run.started.command))}"] if run.started.command else []
-    nexts = {line for target in run.targets for line in next_steps(target)}
-    lines += [plain(line) for line in sorted(nexts)]
+    nexts = dict.fromkeys(line for target in run.targets for line in next_steps(target))
+    lines += [plain(line) for line in nexts]
     return "\n".join(f"{line}  " for line in lines) + "\n"
 
 

@@ -20,9 +20,13 @@ class Row:
 
 @frozen
 class Matrix:
-    """Targets by clauses; ``short`` are the names without what they have in ``common`` at their beginning."""
+    """Targets by clauses: what they are known by, and how they are told.
+
+    ``short`` are the titles without what they have in ``common`` at their beginning.
+    """
 
     names: tuple[str, ...]
+    titles: tuple[str, ...]
     short: tuple[str, ...]
     common: str
     verdicts: tuple[str, ...]
@@ -43,12 +47,13 @@ def _common(names: Sequence[str]) -> str:
 def matrix_of(run: RunReport) -> Matrix:
     """Lay out the clauses of all targets."""
     names = tuple(target.name for target in run.targets)
-    common = re.sub(r"(?:(?<=\d)\.|[^:.=])*$", "", _common(names)) if len(names) > 1 else ""  # no version is cut
+    told = tuple(target.title for target in run.targets)
+    common = re.sub(r"(?:(?<=\d)\.|[^:.=])*$", "", _common(told)) if len(told) > 1 else ""  # no version is cut
     titles = {clause.clause: clause.title for target in run.targets for clause in target.clauses}
     found = [{clause.clause: clause.outcome for clause in target.clauses} for target in run.targets]
     rows = [Row(clause, title, tuple(one.get(clause, "") for one in found)) for clause, title in titles.items()]
     verdicts = tuple(target.end.verdict for target in run.targets)
-    return Matrix(names, tuple(name.removeprefix(common) for name in names), common, verdicts, tuple(rows))
+    return Matrix(names, told, tuple(title.removeprefix(common) for title in told), common, verdicts, tuple(rows))
 
 
 __all__ = ["Matrix", "Row", "matrix_of"]

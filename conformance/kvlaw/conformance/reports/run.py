@@ -5,11 +5,12 @@ clause whose expected failure is not what it was (its witness is stale, changed 
 found; a pass of a clause that was never exercised is none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
 from kvlaw.conformance.events import (
+    CUT_OFF,
     ClauseJudged,
     Event,
     FailureFound,
@@ -40,9 +41,30 @@ class TargetReport:
         return self.started.target
 
     @property
+    def fixed(self) -> str:
+        """What is fixed in every trace; nothing where that is left to the search."""
+        return fixed_words(self.started.fixed)
+
+    @property
+    def title(self) -> str:
+        """The target, with its options and what is fixed, as people read it; ``name`` is what it is known by."""
+        known = not self.fixed or self.fixed in self.name  # of results put together the name says what differs
+        return self.name if known else f"{self.name} ({self.fixed})"
+
+    @property
     def end(self) -> TargetEnded:
         """How the check ended; a check that is going on has no verdict yet."""
         return self.ended or TargetEnded(self.name, "incomplete", 4)
+
+    @property
+    def played(self) -> str:
+        """Say how much was played, and in how long; of a record that was cut off only what it tells."""
+        end = self.end
+        if end.counted and self.ended is not None:
+            return f"{_count(end.traces, 'trace')}, {_count(end.calls, 'call')} in {end.seconds:.1f} s"
+        known = [_count(number, word) for number, word in ((end.traces, "trace"), (end.calls, "call")) if number]
+        told = f"at least {', '.join(known)}" if known else "how much is not known"
+        return f"{told}; {CUT_OFF if self.ended is not None else 'the check goes on'}, so the rest is not known"
 
     @property
     def whole(self) -> bool:
@@ -90,6 +112,11 @@ class RunReport:
     ended: RunEnded | None = None
 
 
+def fixed_words(fixed: Mapping[str, object]) -> str:
+    """Say which configuration fields every trace has; nothing where none is fixed."""
+    return f"fixed {' '.join(f'{name}={value}' for name, value in sorted(fixed.items()))}" if fixed else ""
+
+
 def gather(events: Iterable[Event]) -> RunReport:
     """Gather the events of a run."""
     run: RunReport | None = None
@@ -106,6 +133,10 @@ def gather(events: Iterable[Event]) -> RunReport:
     if run is None:
         raise ValueError("a run begins with run_started")
     return evolve(run, targets=tuple(map(_all_judged, reports.values())))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _all_judged(report: TargetReport) -> TargetReport:
@@ -129,4 +160,4 @@ def _told(report: TargetReport, event: FailureFound | WitnessReplayed | ClauseJu
     return evolve(report, ended=event)
 
 
-__all__ = ["RunReport", "TargetReport", "gather"]
+__all__ = ["RunReport", "TargetReport", "fixed_words", "gather"]

@@ -10,9 +10,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from kvlaw.conformance.events import ClauseJudged, FailureFound
-from kvlaw.conformance.reports.expected import advice, but_for, expected_block, unreached
-from kvlaw.conformance.reports.failure_text import charged, legend_lines, swept
+from kvlaw.conformance.events import ClauseJudged, FailureFound, TargetStarted
+from kvlaw.conformance.reports.expected import advice, as_listed, but_for, expected_block, unreached
+from kvlaw.conformance.reports.failure_text import charged, legend_lines, shared_rule, swept
 from kvlaw.conformance.reports.failure_text import title as told_title
 from kvlaw.conformance.reports.fit import fit
 from kvlaw.conformance.reports.mishaps import mishap
@@ -20,10 +20,14 @@ from kvlaw.conformance.reports.outcomes import LOOKS, VERDICTS, look_of
 from kvlaw.conformance.reports.run import RunReport, TargetReport
 from kvlaw.conformance.reports.steps import step_table
 from kvlaw.conformance.reports.unasked import arithmetic, families, not_offered
+from kvlaw.conformance.reports.unbroken import Kept, whole, wrapped
 from kvlaw.conformance.reports.wording import told
 
-_ALWAYS = ("pass", "fail", "not exercised", "not applicable")
+_ALWAYS = ("pass", "fail", "not exercised")
 """The outcomes that have a column of the table whether they came out or not."""
+_NEVER = "not applicable"
+"""The outcome that has no column: families of which no clause applies have no line, so that its numbers would not add
+up; what is not applicable is counted and told below."""
 
 
 def print_run(console: Console, run: RunReport, *, verbose: bool = False) -> None:
@@ -40,17 +44,17 @@ def print_target(console: Console, report: TargetReport, *, verbose: bool = Fals
     """Print the whole report of a target."""
     report = fit(report)
     for failure in report.failures:
-        console.print(failure_block(failure, verbose=verbose))
+        console.print(failure_block(failure, verbose=verbose, fixed=report.fixed))
     if report.witnesses:
         console.print(expected_block(report))
     console.print(clause_table(report.clauses, verbose=verbose))
     console.print(summary(report))
 
 
-def failure_block(failure: FailureFound, *, verbose: bool = False) -> RenderableType:
+def failure_block(failure: FailureFound, *, verbose: bool = False, fixed: str = "") -> RenderableType:
     """Show one failure: what happened, target, trace, steps, the rule in words, and how to replay it.
 
-    ``verbose`` shows the rule also as it is executed.
+    ``verbose`` shows the rule also as it is executed; ``fixed`` is what every trace of the check has.
     """
     failure = fit(failure)
     met = mishap(failure)
@@ -60,7 +64,7 @@ def failure_block(failure: FailureFound, *, verbose: bool = False) -> Renderable
     lines: list[RenderableType] = [
         Text(told_title(failure), "bold"),
         *([Text(more)] if (more := charged(failure)) else []),
-        _Labelled(_head(failure)),
+        _Labelled(_head(failure, fixed)),
         Text(""),
         *([step_table(failure.steps, target="the target shows")] if failure.steps else [_untold(failure)]),
         *_unsteady(failure),
@@ -80,14 +84,14 @@ class _Labelled:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         indent = self.width + 1
         for label, text in self.rows:
-            for number, line in enumerate(text.wrap(console, max(8, options.max_width - indent))):
-                line.rstrip()
+            for number, line in enumerate(wrapped(console, text, max(8, options.max_width - indent))):
                 yield Text.assemble(("" if number else label).ljust(indent), line)
 
 
-def _head(failure: FailureFound) -> Iterator[tuple[str, Text]]:
+def _head(failure: FailureFound, fixed: str) -> Iterator[tuple[str, Text]]:
     """Tell what failed on what; the trace stands last, and alone, so that it can be copied."""
-    yield "target", Text.assemble(failure.target, (f"   {failure.size}", "dim"))
+    more = [(f"   {whole(part)}", "dim") for part in (fixed, failure.size) if part]
+    yield "target", Text.assemble(failure.target, *more)
     yield from [("built", Text(f"by {failure.built}"))] if failure.built else []
     yield "trace", Text(failure.text)
 
@@ -99,7 +103,7 @@ def _foot(failure: FailureFound, *, verbose: bool) -> Iterator[tuple[str, Text]]
     yield from (("" if number else "law", Text(line, "dim")) for number, line in enumerate(laws))
     words = "; ".join(legend_lines(failure))
     yield from [("words", Text(words, "dim"))] if words else []
-    yield from [("also", Text(f"asked for by {', '.join(failure.others[:6])}", "dim"))] if failure.others else []
+    yield from [("also", Text(shared_rule(failure), "dim"))] if failure.others else []
     yield from (("" if number else "alike", Text(swept(policy))) for number, policy in enumerate(failure.seen))
     yield "replay", Text(failure.replay, "cyan")
     yield "read", Text(failure.read, "cyan")
@@ -147,7 +151,7 @@ def clause_table(clauses: Sequence[ClauseJudged], *, verbose: bool = False) -> R
 def _columns(clauses: Sequence[ClauseJudged]) -> list[str]:
     """List the outcomes that have a column: the usual ones, and those that came out."""
     came = {r.outcome for r in clauses}
-    return [outcome for outcome in LOOKS if outcome in _ALWAYS or outcome in came]
+    return [outcome for outcome in LOOKS if outcome != _NEVER and (outcome in _ALWAYS or outcome in came)]
 
 
 def _named(members: list[ClauseJudged]) -> Text:
@@ -159,24 +163,27 @@ def summary(report: TargetReport) -> RenderableType:
     """Say the verdict, what it rests on, and what to do next."""
     started, ended = report.started, report.end
     counts = Counter(r.outcome for r in report.clauses)
-    told = ", ".join(f"{counts[o]} {o}" for o in LOOKS if counts[o])
+    told = ", ".join(whole(f"{counts[o]} {o}") for o in LOOKS if counts[o])
+    about = [report.title.removeprefix(report.name).strip()]
+    about += [f"({', '.join(started.kinds)}; profile {started.profile})"]
     verdict = Text.assemble(
-        (ended.verdict.upper() + but_for(report), f"bold {VERDICTS[ended.verdict][0]}"),
-        f"  {report.name}  ({', '.join(started.kinds)}; profile {started.profile})",
+        (whole(ended.verdict.upper() + but_for(report)), f"bold {VERDICTS[ended.verdict][0]}"),
+        f"  {report.name}  {'  '.join(whole(part) for part in about if part)}",
     )
-    played = f"{ended.traces} traces, {ended.calls} calls in {ended.seconds:.1f} s; "
+    conditions = whole(f"budget {started.budget}, seed {started.seed}")
     rows = [
         ("clauses", Text(told)),
         *[("not offered", Text(f"{line}; -v lists them)")) for line in [not_offered(report)] if line],
         *[("blocked", Text(line, "yellow")) for line in blocked(report)],
+        *[("as listed", Text(line)) for line in [as_listed(report)] if line],
         *[("behind", Text(line, "yellow")) for line in unreached(report)],
         *[("arithmetic", Text(line)) for line in [arithmetic(report)] if line],
-        ("played", Text(f"{played}budget {started.budget}, seed {started.seed}")),
+        ("played", Text(f"{report.played}; {conditions}")),
         *[("trouble", Text(f"{count} x {message}", "yellow")) for message, count in list(ended.errors.items())[:5]],
         *[("note", Text(note, "yellow")) for note in report.notes],
         *[("next", Text(line, "cyan")) for line in next_steps(report)],
     ]
-    return Group(verdict, _Labelled(rows, width=11))
+    return Group(Kept(verdict), _Labelled(rows, width=11))
 
 
 def blocked(report: TargetReport) -> list[str]:
@@ -191,8 +198,15 @@ def blocked(report: TargetReport) -> list[str]:
     ]
 
 
+SEVERAL = "several failures may have one cause: mend the first one and check again"
+
+
 def next_steps(report: TargetReport) -> list[str]:
     """Say what to do next."""
+    return [*([SEVERAL] if len(report.failures) > 1 else []), *_next(report)]
+
+
+def _next(report: TargetReport) -> list[str]:
     ended = report.end
     if ended.interrupted and not ended.stopped:
         return ["interrupted: what was found so far is shown; run the same command again for the rest"]
@@ -208,8 +222,17 @@ def next_steps(report: TargetReport) -> list[str]:
         return ["kvlaw replay shows a failure again; kvlaw try 'TRACE' runs a trace of your own"]
     if ended.verdict == "incomplete":
         missing = " ".join(report.open_musts())
-        return [f"never exercised: {missing}", "try --budget deep, or --allow-incomplete if that is known and accepted"]
+        accepted = "or --allow-incomplete if that is known and accepted"
+        return [f"never exercised: {missing}", f"try {_more_effort(report.started)}, {accepted}"]
     return []
+
+
+def _more_effort(started: TargetStarted) -> str:
+    """Name the next larger budgets; where there is none, other seeds."""
+    order: tuple[str, ...] = ("quick", "ci", "deep")
+    played = max((order.index(budget) for budget in started.budget.split(", ") if budget in order), default=0)
+    larger = [f"--budget {budget}" for budget in order[played + 1 :]]
+    return ", then ".join(larger) or f"--seeds {max(2, 2 * started.seeds)}"
 
 
 def _takes_no_mlx(report: TargetReport) -> bool:
