@@ -55,7 +55,7 @@ def cli() -> None:
       kvlaw spec show TRIM-4
 
     \b
-    Exit codes: 0 conformant, 1 violations, 2 usage, 3 the target could not be run, 4 incomplete,
+    Exit codes: 0 conformant, 1 violations, 2 wrong command line, 3 the target could not be run, 4 incomplete,
     130 interrupted, 143 ended by SIGTERM before there was a result.
     """  # noqa: D301  # click looks for the control character itself
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from kvlaw.conformance.opening import Opened
+    from kvlaw.conformance.subjects.errors import TargetError
 
 UNUSABLE = 3
 INTERRUPTED = 130
@@ -34,6 +35,13 @@ class UnusableTargetError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print the reason."""
         errors.print(f"the target could not be run: {self.message}", style="red", markup=False, soft_wrap=True)
+
+
+def refusal(error: "TargetError") -> click.ClickException:
+    """Say how a command ends with a target: the command line is wrong (2), or what it names cannot be run (3)."""
+    from kvlaw.conformance.subjects.errors import MisnamedError
+
+    return (click.UsageError if isinstance(error, MisnamedError) else UnusableTargetError)(str(error))
 
 
 class UnfitError(UnusableTargetError):
@@ -85,7 +93,7 @@ class Chosen:
         except SettingError as error:
             raise click.UsageError(str(error)) from None
         except TargetError as error:
-            raise UnusableTargetError(str(error)) from None
+            raise refusal(error) from None
 
 
 def with_target_options(command: Any) -> Any:
@@ -139,5 +147,6 @@ __all__ = [
     "chosen_by",
     "console",
     "errors",
+    "refusal",
     "with_target_options",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from kvlaw.conformance.cli_options import Chosen, console, errors
+from kvlaw.conformance.cli_options import Chosen, console, errors, refusal
 
 if TYPE_CHECKING:
     from kvlaw.conformance.expectations.learn import Learnt
@@ -73,9 +73,22 @@ class Asked:
             jobs = self.project.jobs(self.target, self.given)
         except ConfigurationError as error:
             raise click.UsageError(str(error)) from None
+        for job in jobs:
+            _check_name(job)
         if not self.update:
             return jobs
         return tuple(evolve(job, expected=tuple(e for e in job.expected if e.target == job.called)) for job in jobs)
+
+
+def _check_name(job: "Job") -> None:
+    """End with a usage error for a name or an option that no target can have, before anything is played."""
+    from kvlaw.conformance.opening import full_name
+    from kvlaw.conformance.subjects.targets import TargetError, check_name
+
+    try:
+        check_name(full_name(job.target), {name: str(value) for name, value in job.settings.items()}, job.mapping)
+    except TargetError as error:
+        raise refusal(error) from None
 
 
 def opened_for(job: "Job") -> "Opened":

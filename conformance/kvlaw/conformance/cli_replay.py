@@ -151,7 +151,12 @@ def _opened_again(item: "Stored", chosen: Chosen) -> "Opened":
         tuple(word for option, word in pairwise(words) if option == "--set"),
         tuple(word for option, word in pairwise(words) if option == "--map"),
     )
-    return Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+    try:
+        return Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+    except click.UsageError as error:
+        if chosen.settings or chosen.mapping:
+            raise
+        raise UnusableTargetError(error.message) from None  # the file says so, not the command line
 
 
 __all__ = ["replay"]

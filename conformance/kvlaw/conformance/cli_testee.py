@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from kvlaw.conformance.cli_options import UnusableTargetError, chosen_by, console, with_target_options
+from kvlaw.conformance.cli_options import chosen_by, console, refusal, with_target_options
 
 
 @click.group()
@@ -34,7 +34,7 @@ def smoke(target: str, settings: tuple[str, ...], mapping: tuple[str, ...]) -> N
         launch, seconds = launch_of(target.removeprefix("cmd:"), options, chosen.mapping)
         steps = Smoke(launch, seconds).run()
     except TargetError as error:
-        raise UnusableTargetError(str(error)) from None
+        raise refusal(error) from None
     sys.exit(print_smoke(console, target, steps))
 
 

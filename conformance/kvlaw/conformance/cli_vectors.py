@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kvlaw.spec.config import Kind
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUT = click.option("-o", "out", type=_FILE, help="Write to this file, not to stdout.")
 
 
@@ -48,8 +49,8 @@ def export(kind: "Kind", profile: "Profile", out: Path | None) -> None:
 
 
 @vectors.command()
-@click.argument("results", type=_FILE)
-@click.option("--vectors", "replayed", type=_FILE, help="The vectors that were replayed, if not those exported now.")
+@click.argument("results", type=_THERE)
+@click.option("--vectors", "replayed", type=_THERE, help="The vectors that were replayed, if not those exported now.")
 @click.option(
     "--profile",
     type=click.Choice(["core", "layout"]),

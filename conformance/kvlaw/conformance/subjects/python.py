@@ -39,7 +39,7 @@ from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter, is_con
 from kvlaw.conformance.subjects.contract_type import ContractAdapter, is_contract_type
 from kvlaw.conformance.subjects.duck import DuckAdapter, is_duck
 from kvlaw.conformance.subjects.duck_rows import DuckRowsAdapter
-from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.conformance.subjects.errors import MisnamedError, TargetError, nearest
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays, has_mlx
 from kvlaw.spec.config import KINDS, POLICIES, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind, LayerSpec, Policy
 
@@ -65,7 +65,7 @@ def find(text: str) -> Any:
     """Import ``module:attribute``; raise ``TargetError`` that says what is missing."""
     name, colon, path = text.partition(":")
     if not name or not colon or not path:
-        raise TargetError(f"py:{text}: write py:module:attribute, such as py:acme.cache:RingCache")
+        raise MisnamedError(f"py:{text}: write py:module:attribute, such as py:acme.cache:RingCache")
     found = _module(name)
     for part in path.split("."):
         if not hasattr(found, part):
@@ -110,7 +110,7 @@ class Factory:
     def _signature(self) -> Mapping[str, inspect.Parameter]:
         for name in self.mapping:
             if name not in FIELDS:
-                raise TargetError(
+                raise MisnamedError(
                     f"no field {name!r} to map{nearest(name, FIELDS)}; the fields are {', '.join(FIELDS)}"
                 )
         try:
@@ -120,7 +120,7 @@ class Factory:
         open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
         for name, parameter in self.mapping.items():
             if parameter not in parameters and not open_ended:
-                raise TargetError(
+                raise MisnamedError(
                     f"py:{self.text} takes no {parameter!r}, to which {name} is mapped{nearest(parameter, parameters)}"
                 )
         return parameters
@@ -228,7 +228,7 @@ def arrays_named(name: str | None) -> Arrays:
     if name == "numpy":
         return NumpyArrays()
     if name != "mlx":
-        raise TargetError(f"array={name}: the libraries are mlx and numpy")
+        raise MisnamedError(f"array={name}: the libraries are mlx and numpy")
     if not has_mlx():
         raise TargetError(
             "array=mlx: MLX is not installed; pip install mlx, or give the cache NumPy arrays (array=numpy)"
@@ -278,7 +278,7 @@ def _adapted(factory: Factory, options: Mapping[str, str]) -> Adapter:
 def _adapted_groups(factory: Factory, asked: str | None) -> ArrayAdapter:
     """Adapt groups that a factory makes of so many rows."""
     if asked not in (None, *ROW_KINDS):
-        raise TargetError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
+        raise MisnamedError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
     able: list[Kind] = [kind for kind in ROW_KINDS if factory.takes("window") or kind == "full_rows"]
     kinds: tuple[Kind, ...] = tuple(k for k in able if asked in (None, k) and (k != "full_rows" or factory.grows()))
     if not kinds:
@@ -343,7 +343,7 @@ def _layer(kind: Kind, policy: Policy) -> LayerSpec:
 def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], Any]:
     """Build one cache of each kind that is asked for, or of each that can be built."""
     if asked is not None and asked not in KINDS:
-        raise TargetError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
+        raise MisnamedError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
     built: dict[Kind, Any] = {}
     errors: list[TargetError] = []
     for kind in KINDS if asked in ROW_KINDS else SERIAL_KINDS:

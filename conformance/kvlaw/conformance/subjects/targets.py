@@ -22,7 +22,7 @@ from kvlaw.conformance.demands import terms_of
 from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
-from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.conformance.subjects.errors import MisnamedError, TargetError, nearest
 from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release, read_release
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
@@ -129,7 +129,8 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     """Make the subject that ``text`` names.
 
     ``options`` are ``clone``, ``kind``, ``array`` and ``seconds`` (the limit of one call); ``mapping`` says by which
-    parameter a factory takes a field of the configuration.  Raises ``TargetError`` if the target cannot be run.
+    parameter a factory takes a field of the configuration.  Raises ``TargetError`` if the target cannot be run,
+    ``MisnamedError`` if there can be none of that name, or with that option.
     """
     scheme, name = _split(text)
     _check(scheme, options, mapping)
@@ -198,13 +199,13 @@ def check_name(text: str, options: Options = NOTHING, mapping: Mapping[str, str]
     elif scheme == "release":
         read_release(name)
     elif scheme == "py" and not all(name.partition(":")):
-        raise TargetError(f"py:{name}: write py:module:attribute, such as py:acme.cache:RingCache")
+        raise MisnamedError(f"py:{name}: write py:module:attribute, such as py:acme.cache:RingCache")
 
 
 def _split(text: str) -> tuple[str, str]:
     scheme, colon, name = text.partition(":")
     if not colon or scheme not in OPTIONS or not name:
-        raise TargetError(f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}")
+        raise MisnamedError(f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}")
     return scheme, name
 
 
@@ -229,14 +230,14 @@ def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
     """Refuse options that targets of a scheme do not take; raises ``TargetError``."""
     for name in options:
         if name not in OPTIONS[scheme]:
-            raise TargetError(
+            raise MisnamedError(
                 f"a {scheme}: target has no option {name!r}{nearest(name, (*OPTIONS[scheme], *_FIELDS))}; "
                 f"it takes {', '.join(OPTIONS[scheme])}, and every field of a configuration: {', '.join(_FIELDS)}"
             )
     if mapping and scheme != "py":
-        raise TargetError(f"only py: targets map fields to parameters, not {scheme}: targets")
+        raise MisnamedError(f"only py: targets map fields to parameters, not {scheme}: targets")
     if (clone := options.get("clone")) is not None and clone not in CLONES:
-        raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
+        raise MisnamedError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
 
 
 def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
@@ -245,15 +246,15 @@ def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what
     try:
         seconds = float(text)
     except ValueError:
-        raise TargetError(f"{name}={text}: the time limit of {what} is a number of seconds") from None
+        raise MisnamedError(f"{name}={text}: the time limit of {what} is a number of seconds") from None
     if not 0 < seconds <= MOST_SECONDS:
-        raise TargetError(f"{name}={text}: the time limit of {what} is above 0, and at most {MOST_SECONDS:,} (a day)")
+        raise MisnamedError(f"{name}={text}: the time limit of {what} is above 0, and at most {MOST_SECONDS:,} (a day)")
     return seconds
 
 
 def _known(name: str) -> Builtin:
     if name not in BUILTINS:
-        raise TargetError(f"unknown target 'builtin:{name}'{nearest(name, BUILTINS)}; targets are\n{_listed()}")
+        raise MisnamedError(f"unknown target 'builtin:{name}'{nearest(name, BUILTINS)}; targets are\n{_listed()}")
     return BUILTINS[name]
 
 
@@ -281,9 +282,9 @@ def _check_kernels(name: str, builtin: Builtin, kernels: str | None) -> None:
         return
     if not builtin.coded:
         coded = ", ".join(f"builtin:{known}" for known, found in BUILTINS.items() if found.coded)
-        raise TargetError(f"kernels={kernels}: builtin:{name} has no kernel sets; {coded} have")
+        raise MisnamedError(f"kernels={kernels}: builtin:{name} has no kernel sets; {coded} have")
     if kernels not in KERNEL_SETS:
-        raise TargetError(
+        raise MisnamedError(
             f"kernels={kernels}{nearest(kernels, KERNEL_SETS)}; the kernel sets are {', '.join(KERNEL_SETS)}"
         )
 
@@ -294,8 +295,8 @@ def _check_steps(name: str, builtin: Builtin, step: str | None) -> None:
         return
     if not builtin.steps:
         able = ", ".join(f"builtin:{known}" for known, found in BUILTINS.items() if found.steps)
-        raise TargetError(f"step={step}: the steps of builtin:{name} are not made by an option; those of {able} are")
-    raise TargetError(f"step={step}{nearest(step, builtin.steps)}; the ways are {', '.join(builtin.steps)}")
+        raise MisnamedError(f"step={step}: the steps of builtin:{name} are not made by an option; those of {able} are")
+    raise MisnamedError(f"step={step}{nearest(step, builtin.steps)}; the ways are {', '.join(builtin.steps)}")
 
 
 def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
@@ -367,7 +368,7 @@ def _planted(name: str) -> Any:
 
     known = load_faults()
     if name not in known:
-        raise TargetError(f"unknown fault {name!r}{nearest(name, known)}; `kvlaw faults` lists them")
+        raise MisnamedError(f"unknown fault {name!r}{nearest(name, known)}; `kvlaw faults` lists them")
     return known[name]
 
 
