@@ -486,6 +486,20 @@ def test_a_target_that_cannot_be_run_says_why(body: str, words: list[str], monke
     sys.modules.pop("broken", None)
 
 
+@pytest.mark.parametrize("command", [("check",), ("try", "ring window=8 ; window 9", "--target")])
+def test_a_ring_whose_size_has_another_name_is_called_a_ring(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    Path("broken.py").write_text("class Ring:\n    def __init__(self, max_size): pass\n")
+    found = kvlaw(*command, "py:broken:Ring", "--set", "array=numpy")
+    assert found.exit_code == 3
+    said = "wants 'max_size', which no field of a ring is called; say which field it is: --map window=max_size"
+    assert said in flat(found)
+    assert "full" not in flat(found)
+    sys.modules.pop("broken", None)
+
+
 @pytest.mark.parametrize("option", ["--json", "--events", "--report"])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_run(option: str):
     value = "no/such/folder/out" if option != "--report" else "html=no/such/folder/out"

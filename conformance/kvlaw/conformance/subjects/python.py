@@ -48,7 +48,7 @@ FIELDS = ("kind", "window", "sinks", "rows", "dtype", "batch", "kv_heads", "head
 """What a factory can be given."""
 
 ALIASES = {
-    "window": ("max_size", "max_len", "window_size", "sliding_window", "capacity"),
+    "window": ("max_size", "size", "max_len", "maxlen", "max_length", "window_size", "sliding_window", "capacity"),
     "sinks": ("keep", "num_sinks"),
     "bits": ("kv_bits", "nbits", "num_bits", "key_bits"),
     "value_bits": ("v_bits",),
@@ -203,11 +203,18 @@ class Factory:
                 parameter.VAR_KEYWORD,
             )
             if wanted and (name not in given or parameter.kind is parameter.POSITIONAL_ONLY):
-                field = next((field for field, names in ALIASES.items() if name in names), "FIELD")
-                raise TargetError(
-                    f"py:{self.text} wants {name!r}, which is no field of a {layer.kind} cache; map a field to it "
-                    f"(--map {field}={name}; fields are {', '.join(FIELDS)}), or point to a factory of your own"
-                )
+                raise TargetError(self._wanting(name, layer))
+
+    def _wanting(self, name: str, layer: LayerSpec) -> str:
+        """Say of a parameter without a default that no field has its name, and how to give it one."""
+        field = next((field for field, names in ALIASES.items() if name in names), "")
+        kind = "a ring" if field in ("window", "sinks") or not layer.grows else "a cache"
+        way = f"say which field it is: --map {field or 'FIELD'}={name}"
+        listed = f"fields are {', '.join(FIELDS)}"
+        return (
+            f"py:{self.text} wants {name!r}, which no field of {kind} is called; {way} ({listed}), "
+            "or point to a factory of your own"
+        )
 
     def _hint(self, name: str) -> str:
         likely = next((p for p in ALIASES.get(name, ()) if p in self.parameters), "PARAMETER")
@@ -353,7 +360,7 @@ def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], An
             except TargetError as error:
                 errors.append(error)
     if not built:
-        raise errors[-1 if factory.takes("window") else 0]  # what takes a window is meant to make rings
+        raise errors[-1 if factory.takes("window") or factory.takes("sinks") else 0]  # it is meant to make rings
     return tuple(built), next(iter(built.values()))
 
 
