@@ -17,6 +17,7 @@ from kvlaw.conformance.cli_options import (
     errors,
     with_target_options,
 )
+from kvlaw.conformance.cli_project import open_named
 from kvlaw.conformance.cli_targets import FAILS, pinned, show_steps, walk_or_end, with_spec
 from kvlaw.spec.trace import TraceError
 
@@ -67,7 +68,7 @@ def _replay(
     named = [*map(str, all_stored()), *names] if all_ else list(names)
     if not named:
         raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
-    other = chosen.open(target) if target else None
+    other = open_named(target, chosen)[0] if target else None
     if script:
         if len(set(named)) > 1:
             raise click.UsageError(f"--script prints one failure, and {len(set(named))} are named")

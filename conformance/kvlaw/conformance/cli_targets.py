@@ -17,7 +17,7 @@ import click
 from attrs import evolve, frozen
 
 from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
-from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
+from kvlaw.conformance.cli_project import Asked, open_named, opened_for, update, with_project_options
 from kvlaw.conformance.cli_reports import recorded, recording_by, with_report_options
 from kvlaw.conformance.interrupts import terminated
 from kvlaw.conformance.limits import trace_too_large
@@ -396,7 +396,7 @@ def _keep(failure: "Failure", folder: Path) -> None:
     "--target",
     default="builtin:oracle",
     show_default=True,
-    help="The cache to try it on; without one, the oracle answers.",
+    help="The cache to try it on, as for kvlaw check; without one, the oracle answers.",
 )
 @click.option(
     "--profile",
@@ -440,9 +440,9 @@ def _try(*, trace: str, target: str, profile: "Profile | None", spec: str | None
         raise click.UsageError(str(error)) from None
     if problem := trace_too_large(written.trace):
         raise click.UsageError(problem)
-    opened = chosen.open(target)
-    own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
-    steps = walk_or_end(opened, written.trace, profile or own, pinned(spec))
+    opened, configured = open_named(target, chosen)
+    own: Profile = "layout" if opened.target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
+    steps = walk_or_end(opened, written.trace, profile or configured or own, pinned(spec))
     broken = unkept(written, steps)
     show_steps(written.trace, steps, opened.target)
     for claim in broken:

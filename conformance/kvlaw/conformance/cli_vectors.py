@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvlaw.conformance.cli_options import UNUSABLE, Chosen, UnusableTargetError, chosen_by, errors, with_target_options
+from kvlaw.conformance.cli_project import open_named
 from kvlaw.conformance.cli_targets import judge_target
 from kvlaw.spec.config import KINDS
 
@@ -89,7 +90,7 @@ def replay(target: str, file: Path, out: Path | None, settings: tuple[str, ...],
     from kvlaw.conformance.vectors.form import VectorsError
     from kvlaw.conformance.vectors.replaying import replay as replayed
 
-    opened = chosen_by(settings, mapping).open(target)
+    opened, _ = open_named(target, chosen_by(settings, mapping))
     try:
         lines = list(replayed(file, opened.subject, opened.name))
     except VectorsError as error:

@@ -81,12 +81,24 @@ class Project:
 
     def _chosen(self, target: str | None) -> tuple[TargetSettings, ...]:
         if target is not None:
-            return (self.configured(target) or TargetSettings(target),)
+            return (self.named(target),)
         if not self.configuration.targets:
             where = self.configuration.path
             lacks = f"{where} names no targets" if where is not None else "there is no configuration here or above"
             raise ConfigurationError(f"no target: {lacks}; name one (kvlaw check TARGET), or run `kvlaw init TARGET`")
         return self.configuration.targets
+
+    def named(self, target: str) -> TargetSettings:
+        """Find a configured target, or take another as it is written; raise ``ConfigurationError`` if it is none."""
+        from kvlaw.conformance.opening import full_name
+        from kvlaw.conformance.subjects.targets import is_written, known_targets, members, unknown
+
+        if (known := self.configured(target)) is not None:
+            return known
+        names = tuple(settings.called for settings in self.configuration.targets)
+        if names and not is_written(full_name(target)) and members(target) == (target,):
+            raise ConfigurationError(unknown(target, names))
+        return TargetSettings(target)
 
     def _members(self, settings: TargetSettings, given: Given) -> list[Job]:
         from kvlaw.conformance.subjects.targets import members

@@ -202,10 +202,27 @@ def check_name(text: str, options: Options = NOTHING, mapping: Mapping[str, str]
         raise MisnamedError(f"py:{name}: write py:module:attribute, such as py:acme.cache:RingCache")
 
 
-def _split(text: str) -> tuple[str, str]:
+def is_written(text: str) -> bool:
+    """Say whether a text is written as targets are: a scheme, a colon, a name."""
     scheme, colon, name = text.partition(":")
-    if not colon or scheme not in OPTIONS or not name:
-        raise MisnamedError(f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}")
+    return bool(colon) and scheme in OPTIONS and bool(name)
+
+
+def unknown(text: str, configured: tuple[str, ...] = ()) -> str:
+    """Say of a text that no target has it for a name, which is meant, and which there are: those configured first."""
+    if not configured:
+        return f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}"
+    meant = nearest(text, configured) or _meant(text)
+    if meant:
+        return f"unknown target {text!r}{meant} configured are {', '.join(configured)}; kvlaw check --help lists others"
+    listed = "\n".join(f"  {name}" for name in configured)
+    return f"unknown target {text!r}; configured are\n{listed}\nothers are\n{_listed()}"
+
+
+def _split(text: str) -> tuple[str, str]:
+    scheme, _, name = text.partition(":")
+    if not is_written(text):
+        raise MisnamedError(unknown(text))
     return scheme, name
 
 
@@ -389,10 +406,12 @@ __all__ = [
     "TargetError",
     "arithmetic_is_modelled",
     "check_name",
+    "is_written",
     "known_targets",
     "members",
     "nearest",
     "open_object",
     "open_target",
     "target_kinds",
+    "unknown",
 ]
