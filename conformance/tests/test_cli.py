@@ -418,7 +418,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "an unknown budget": (("check", "builtin:oracle", "--budget", "all"), 2, ["all", "quick"]),
     "a seed that is no number": (("check", "builtin:oracle", "--seed", "now"), 2, ["now", "integer"]),
     "an unknown fault": (("check", "fault:no-such-fault"), 2, ["no-such-fault", "kvlaw faults"]),
-    "an unknown option": (("check", "wrong:Cache", "--set", "windw=8"), 2, ["no option 'windw'", "'window'"]),
+    "an option that there is not": (("check", "wrong:Cache", "--set", "windw=8"), 2, ["no option 'windw'", "'window'"]),
     "an unknown option of a try": (("try", "full", "--target", "wrong:Cache", "--set", "windw=8"), 2, ["'windw'"]),
     "an unknown field": (("check", "json:dumps", "--map", "windw=max_size"), 2, ["no field 'windw'", "'window'"]),
     "an unknown array library": (("check", "json:dumps", "--set", "array=numpi"), 2, ["array=numpi", "numpy"]),
@@ -427,7 +427,11 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "a record that is not there": (("report", "nope.ndjson"), 2, ["nope.ndjson"]),
     "results that are not there": (("vectors", "judge", "nope.jsonl"), 2, ["nope.jsonl"]),
     "vectors that are not there": (("vectors", "replay", "builtin:oracle", "nope.jsonl"), 2, ["nope.jsonl"]),
-    "a target of a smoke test with an odd option": (("testee", "smoke", "cmd:true", "--set", "second=1"), 2, ["'second'"]),
+    "a target of a smoke test with an odd option": (
+        ("testee", "smoke", "cmd:true", "--set", "second=1"),
+        2,
+        ["'second'"],
+    ),
     "a command line that is none": (("testee", "smoke", "cmd:'"), 2, ["cannot be read as a command line"]),
     "a command that does not start": (("try", "full", "--target", "cmd:./nope"), 3, ["no file ./nope"]),
     "an unknown clause": (("spec", "show", "TRIM-99"), 2, ["TRIM-99", "TRIM goes from TRIM-1"]),
@@ -487,9 +491,7 @@ def test_a_target_that_cannot_be_run_says_why(body: str, words: list[str], monke
 
 
 @pytest.mark.parametrize("command", [("check",), ("try", "ring window=8 ; window 9", "--target")])
-def test_a_ring_whose_size_has_another_name_is_called_a_ring(
-    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_ring_whose_size_has_another_name_is_called_a_ring(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "broken", raising=False)
     Path("broken.py").write_text("class Ring:\n    def __init__(self, max_size): pass\n")
     found = kvlaw(*command, "py:broken:Ring", "--set", "array=numpy")

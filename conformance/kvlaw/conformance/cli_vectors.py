@@ -1,13 +1,12 @@
 """``kvlaw vectors``: export stored traces for a native test suite, judge what it observed, replay them in Python."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvlaw.conformance.cli_options import UNUSABLE, Chosen, UnusableTargetError, chosen_by, errors, with_target_options
+from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, with_target_options
 from kvlaw.conformance.cli_project import open_named
 from kvlaw.conformance.cli_targets import judge_target
 from kvlaw.spec.config import KINDS
@@ -107,8 +106,7 @@ def _write(lines: Iterable[str], out: Path | None) -> None:
     try:
         out.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        errors.print(f"-o {out}: {error.strerror or error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(UNUSABLE)
+        raise click.UsageError(f"-o {out}: {error.strerror or error}") from None
 
 
 __all__ = ["vectors"]

@@ -91,7 +91,7 @@ class Project:
     def named(self, target: str) -> TargetSettings:
         """Find a configured target, or take another as it is written; raise ``ConfigurationError`` if it is none."""
         from kvlaw.conformance.opening import full_name
-        from kvlaw.conformance.subjects.targets import is_written, known_targets, members, unknown
+        from kvlaw.conformance.subjects.targets import is_written, members, unknown
 
         if (known := self.configured(target)) is not None:
             return known

@@ -101,10 +101,14 @@ def open_release(name: str, options: Options) -> Adapter:
         TargetError: for another name, a release that was not fetched, or a cache that it has not.
     """
     from kvlaw.conformance.releases.modules import load
-    from kvlaw.conformance.releases.store import ReleaseError
+    from kvlaw.conformance.releases.store import ReleaseError, place
 
     version, known, cache = read_release(name)
     _check_step(name, known, options.get("step"))
+    try:
+        place(version)
+    except ReleaseError as error:
+        raise MisnamedError(f"release:{name}: {error}") from None
     try:
         library = Library(load(version))
     except ReleaseError as error:

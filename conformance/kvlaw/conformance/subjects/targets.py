@@ -24,6 +24,7 @@ from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.subjects.declared import check_declared
 from kvlaw.conformance.subjects.errors import MisnamedError, TargetError, nearest
 from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release, read_release
+from kvlaw.conformance.subjects.paths import meant_by_path
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
@@ -210,6 +211,8 @@ def is_written(text: str) -> bool:
 
 def unknown(text: str, configured: tuple[str, ...] = ()) -> str:
     """Say of a text that no target has it for a name, which is meant, and which there are: those configured first."""
+    if hint := meant_by_path(text):
+        return f"{text.removeprefix('py:')!r} is no target{hint}"
     if not configured:
         return f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}"
     meant = nearest(text, configured) or _meant(text)
@@ -221,9 +224,16 @@ def unknown(text: str, configured: tuple[str, ...] = ()) -> str:
 
 def _split(text: str) -> tuple[str, str]:
     scheme, _, name = text.partition(":")
-    if not is_written(text):
+    if not is_written(text) or _names_file(text):
         raise MisnamedError(unknown(text))
     return scheme, name
+
+
+def _names_file(text: str) -> bool:
+    """Say whether ``py:`` is given a file where it takes a module."""
+    scheme, _, name = text.partition(":")
+    module = name.partition(":")[0]
+    return scheme == "py" and ("/" in module or module.endswith(".py"))
 
 
 def _meant(text: str) -> str:
