@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kvlaw.conformance.cli_options import (
     UNUSABLE,
@@ -22,6 +22,8 @@ from kvlaw.conformance.cli_targets import FAILS, pinned, show_steps, walk_or_end
 from kvlaw.spec.trace import TraceError
 
 if TYPE_CHECKING:
+    from kvlaw.conformance.compare import Divergence
+    from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.store import Stored
     from kvlaw.reference.oracle import Profile
@@ -128,10 +130,32 @@ def _script(name: str, other: "Opened | None", counts: "Counts", chosen: Chosen)
         steps = walk_or_end(opened, item.trace, profile, counts.spec)
         first = first_divergence(steps)
         if first is None:
-            raise click.UsageError(f"{item.id} does not fail any more on {opened.name}: there is nothing to show")
+            first, steps = _as_found(item, steps, opened.name)
         return write_script(failure_found(Failure(first.clause, item.trace, first, opened.name, profile), steps))
     except (TraceError, ScriptError) as error:
         raise click.UsageError(str(error)) from None
+
+
+def _as_found(item: "Stored", steps: "tuple[Step, ...]", name: str) -> "tuple[Divergence, tuple[Step, ...]]":
+    """Ask what was asked when the failure was found, of a target that keeps the law now: the script will pass."""
+    gone = f"{item.id} does not fail any more on {name}"
+    last, found = steps[-1], item.found
+    if found is None:
+        raise click.UsageError(f"{gone}, and its file does not say how it did: there is nothing to ask in a script")
+    if len(steps) <= len(item.trace.calls) or last.record.outcome == "unsupported" or not _fits(found, last):
+        raise click.UsageError(f"{gone}, since its last call cannot be asked: there is nothing to show")
+    errors.print(f"{gone}: the script exits with 0 there", style="yellow", markup=False, soft_wrap=True)
+    return found, (*steps[:-1], evolve(last, divergences=(found,)))
+
+
+def _fits(found: "Divergence", step: "Step") -> bool:
+    """Say whether there is the row, the layer and the query in which law and target parted."""
+    law = step.expectation
+    for part, parts in ((found.row, law.rows), (found.layer, law.layers)):
+        if part is not None and part >= len(parts):
+            return False
+        law = parts[part] if part is not None else law
+    return found.query is None or not law.sights or found.query < len(law.sights)
 
 
 def _told(name: str, error: click.ClickException) -> int:

@@ -11,11 +11,13 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from attrs import frozen
+from attrs import asdict, frozen
 
+from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.guard import printable
-from kvlaw.spec.clauses import PROFILES, Profile
+from kvlaw.spec.clauses import PROFILES, Profile, load_clauses
+from kvlaw.spec.structure import load as structured
 from kvlaw.spec.structure import shown
 from kvlaw.spec.trace import Trace, TraceError
 
@@ -26,7 +28,8 @@ FOLDER = Path(".kvlaw") / "failures"
 class Stored:
     """A stored failure: its id, target, clause and trace, and the profile by which it fails.
 
-    A trace that was written by hand has no target and no profile.
+    A trace that was written by hand has no target and no profile. ``found`` is how law and target parted when it was
+    found; older files do not say so.
     """
 
     id: str
@@ -34,6 +37,7 @@ class Stored:
     clause: str
     trace: Trace
     profile: Profile | None = None
+    found: Divergence | None = None
 
     @property
     def words(self) -> list[str]:
@@ -54,6 +58,7 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
         "profile": failure.profile,
         "expect": failure.clause,
         "note": note,
+        "found": asdict(failure.divergence),
     }
     partial = path.with_suffix(f".{os.getpid()}.partial")  # pytest workers may find the same failure
     partial.write_text(json.dumps(data, indent=1) + "\n")
@@ -91,7 +96,20 @@ def _read(text: str, name: str) -> Stored:
         shlex.split(target)
     except ValueError as error:
         raise TraceError(f"target: {shown(target)} cannot be read as words: {error}") from None
-    return Stored(printable(str(data.get("id", name))), target, str(data.get("expect", "")), trace, profile)
+    named = printable(str(data.get("id", name)))
+    return Stored(named, target, str(data.get("expect", "")), trace, profile, _found(data.get("found")))
+
+
+def _found(data: object) -> Divergence | None:
+    """Read how law and target parted; None for what no check has written."""
+    if data is None:
+        return None
+    try:
+        found = structured(Divergence, data, "found")
+    except TraceError:
+        return None
+    whole = all(number is None or number >= 0 for number in (found.row, found.layer, found.query))
+    return found if whole and found.clause in load_clauses() else None
 
 
 def find(name: str, folder: Path = FOLDER) -> Path:
