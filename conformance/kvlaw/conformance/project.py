@@ -5,6 +5,7 @@ is written, is checked as configured. Options of the command line win. Expectati
 ``target`` says; those for a target that is neither configured nor checked are ``misplaced``.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,9 @@ def open_project(configuration: Configuration, expectations: Path | None, *, may
     file = expectations or configuration.expectations_file
     if file is None or (may_lack and not file.exists()):
         return Project(configuration, file)
+    if not os.path.lexists(file):
+        way = "`kvlaw check --update-expectations` makes it from what fails now; an empty file lists nothing"
+        raise ConfigurationError(f"{file}: there is no such file of expectations: {way}")
     return Project(configuration, file, read_file(file))
 
 
