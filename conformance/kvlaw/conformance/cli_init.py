@@ -127,7 +127,7 @@ def _write(places: "Places", job: "Job", learnt: "Learnt", minutes: float) -> No
     said = f"{counted(listed, 'failure')} listed, and there may be others" if learnt.late else said
     console.print(f"{job.target}: {said}", style="bold", markup=False, soft_wrap=True)
     for path in (places.configuration, places.expectations, places.workflow):
-        console.print(f"  wrote {path.relative_to(places.configuration.parent)}", markup=False)
+        console.print(f"  wrote {path.relative_to(places.configuration.parent)}", markup=False, soft_wrap=True)
     for line in left_to_do(learnt, listed, minutes):
         console.print(line, style="yellow" if line.startswith("left") else "cyan", markup=False, soft_wrap=True)
     sys.exit(INCOMPLETE if learnt.late else 0)

@@ -107,7 +107,7 @@ def _replayed(name: str, other: "Opened | None", counts: "Counts", chosen: Chose
         return _told(name, click.UsageError(str(error)))
     except click.ClickException as error:
         return _told(name, error)
-    console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
+    console.print(f"{item.id} on {opened.name}", style="bold", markup=False, soft_wrap=True)
     show_steps(item.trace, steps, "the target")
     if any(s.divergences for s in steps):
         return FAILS

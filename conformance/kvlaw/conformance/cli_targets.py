@@ -232,7 +232,8 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
         verdicts = Counter(result.verdict for _, (result, _) in done)
         left = {"not checked": len(jobs) - len(done)} if len(done) < len(jobs) else {}
         said = ", ".join(f"{count} {verdict}" for verdict, count in (verdicts | Counter(left)).items())
-        console.print(f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}", markup=False)
+        line = f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}"
+        console.print(line, markup=False, soft_wrap=True)
     sys.exit(code)
 
 
@@ -273,7 +274,7 @@ def _check_one(
     except UnusableTargetError:
         record.tell(unusable(job.target, job.profile, job.budget, job.seed, job.settings))
         raise
-    console.print(f"checking {opened.name} ({_told(plan)})", style="dim", markup=False)
+    console.print(f"checking {opened.name} ({_told(plan)})", style="dim", markup=False, soft_wrap=True)
     record.tell(target_started(plan, opened.subject.capabilities))
 
     def report(progress: "Progress") -> None:
@@ -305,7 +306,7 @@ def _check_one(
 
 
 def _say(line: str) -> None:
-    console.print(line, style="dim", markup=False)
+    console.print(line, style="dim", markup=False, soft_wrap=True)
 
 
 def _subject(job: "Job") -> "Subject":
