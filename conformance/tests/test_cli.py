@@ -198,6 +198,18 @@ def test_the_exit_code_of_a_replay_is_the_highest(names: tuple[str, ...], code: 
     assert says in flat(found)
 
 
+def test_of_many_stored_failures_a_few_are_named_and_the_one_that_may_be_meant():
+    for number in range(49):
+        stored(f"RING-{number}-abcd{number:04}")
+    found = kvlaw("replay", "RING-7-abcd0008")
+    assert found.exit_code == 2
+    said = flat(found)
+    assert "did you mean 'RING-7-abcd0007'?" in said or "did you mean 'RING-8-abcd0008'?" in said
+    assert said.count("RING-") == 2 + 5
+    assert "and 44 more" in said
+    assert "did you mean" not in flat(kvlaw("replay", "nope.json"))
+
+
 def test_a_target_that_is_named_for_all_is_opened_before_them():
     stored("right", target="builtin:oracle")
     found = kvlaw("replay", "--all", "--target", "builtin:gone")
@@ -416,7 +428,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "an attribute that is not there": (("check", "py:json:Cache"), 3, ["json", "'Cache'"]),
     "a thing that is no cache": (("check", "py:json:dumps"), 3, ["json:dumps"]),
     "an unknown budget": (("check", "builtin:oracle", "--budget", "all"), 2, ["all", "quick"]),
-    "a seed that is no number": (("check", "builtin:oracle", "--seed", "now"), 2, ["now", "integer"]),
+    "a seed that is no number": (("check", "builtin:oracle", "--seed", "now"), 2, ["'now' is not a valid integer."]),
     "an unknown fault": (("check", "fault:no-such-fault"), 2, ["no-such-fault", "kvlaw faults"]),
     "an option that there is not": (("check", "wrong:Cache", "--set", "windw=8"), 2, ["no option 'windw'", "'window'"]),
     "an unknown option of a try": (("try", "full", "--target", "wrong:Cache", "--set", "windw=8"), 2, ["'windw'"]),
@@ -435,6 +447,9 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "a command line that is none": (("testee", "smoke", "cmd:'"), 2, ["cannot be read as a command line"]),
     "a command that does not start": (("try", "full", "--target", "cmd:./nope"), 3, ["no file ./nope"]),
     "an unknown clause": (("spec", "show", "TRIM-99"), 2, ["TRIM-99", "TRIM goes from TRIM-1"]),
+    "a number that is none": (("init", "builtin:oracle", "--minutes", "x"), 2, ["'x' is not a valid number."]),
+    "a misspelled call": (("try", "ring window=8 ; windw 3"), 2, ["'windw'; did you mean 'window'?; known are decode"]),
+    "a misspelled field": (("try", "ring windw=8"), 2, ["field windw; did you mean 'window'?; known are"]),
     "an unknown family": (("spec", "show", "TREE-1"), 2, ["TREE-1", "families"]),
     "nothing to replay": (("replay",), 2, ["name a file or an id", "--all"]),
     "a failure that is not there": (("replay", "VIS-1-abc"), 2, ["VIS-1-abc", ".kvlaw/failures"]),
@@ -625,6 +640,35 @@ def test_closed_streams_change_no_verdict():
         run = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
         assert run.returncode == 1
         assert "Traceback" not in run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "read"),
+    [
+        (("check", "builtin:oracle", "--set", "kind=full", "--budget", "quick", "--allow-incomplete"), 0, 1),
+        (("check", "fault:trims-a-wrapped-ring", "--budget", "quick"), 1, 0),
+        (("try", "full ; decode x40"), 0, 0),
+        (("report", "run.ndjson", "--exit-code", "--format", "html"), 1, 0),
+    ],
+)
+def test_a_reader_that_goes_changes_no_verdict(arguments: tuple[str, ...], code: int, read: int):
+    """Its end of the pipe is closed, and not the stream itself: that is met by writing, not by flushing."""
+    stored("right", target="builtin:oracle")
+    if arguments[0] == "report":
+        found = kvlaw("check", "fault:trims-a-wrapped-ring", "--budget", "quick", "--events", "run.ndjson")
+        assert found.exit_code == 1
+    run = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    for _ in range(read):
+        run.stdout.readline()
+    run.stdout.close()
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == code, err
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
+    assert "BrokenPipe" not in err
 
 
 def test_planted_faults_need_their_sentences():

@@ -146,3 +146,8 @@ def test_a_broken_configuration_is_told_by_every_command():
         )  # fmt: skip
         assert run.returncode == 2
         assert "kvlaw.toml: no valid TOML" in run.stderr
+
+
+def test_the_first_line_says_by_which_file_a_check_is_configured():
+    found = kvlaw("check", "reference", "--set", "kind=full", "--budget", "quick", "--allow-incomplete")
+    assert found.output.startswith("configured by kvlaw.toml\n")

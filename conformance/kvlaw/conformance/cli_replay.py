@@ -14,6 +14,7 @@ from kvlaw.conformance.cli_options import (
     UnusableTargetError,
     chosen_by,
     console,
+    emit,
     errors,
     with_target_options,
 )
@@ -74,7 +75,7 @@ def _replay(
     if script:
         if len(set(named)) > 1:
             raise click.UsageError(f"--script prints one failure, and {len(set(named))} are named")
-        click.echo(_script(named[0], other, counts, chosen), nl=False)
+        emit(_script(named[0], other, counts, chosen))
         return
     codes = [_replayed(name, other, counts, chosen) for name in dict.fromkeys(named)]
     failing, broken = codes.count(FAILS), sum(code > FAILS for code in codes)

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.cli_options import (
+    Chosen,
+    UnusableTargetError,
+    Whole,
+    chosen_by,
+    console,
+    errors,
+    with_target_options,
+)
 from kvlaw.conformance.cli_project import Asked, open_named, opened_for, update, with_project_options
 from kvlaw.conformance.cli_reports import recorded, recording_by, with_report_options
 from kvlaw.conformance.interrupts import terminated
@@ -113,16 +121,14 @@ def pinned(spec: str | None) -> str:
 )
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     show_default="what the configuration says, else 0",
     help="The seed of the machines.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play side by side."
-)
+@click.option("--jobs", type=Whole(min=1), default=1, show_default=True, help="Processes that play side by side.")
 @click.option(
     "--seeds",
-    type=click.IntRange(min=1, max=10_000),
+    type=Whole(min=1, max=10_000),
     default=1,
     show_default=True,
     help="Play the machines from so many seeds, counted from --seed.",
@@ -215,7 +221,7 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
 
     jobs, here = asked.jobs(), Path.cwd()  # a target may go to another folder
     if (path := asked.project.configuration.path) is not None:
-        console.print(f"by {os.path.relpath(path)}", style="dim", markup=False, soft_wrap=True)
+        console.print(f"configured by {os.path.relpath(path)}", style="dim", markup=False, soft_wrap=True)
     done: list[tuple[Job, tuple[CheckResult, Learnt | None]]] = []
     with recorded(record), Pool(processes) as pool:
         for job in jobs:

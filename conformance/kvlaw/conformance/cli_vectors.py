@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, with_target_options
+from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, emit, with_target_options
 from kvlaw.conformance.cli_project import open_named
 from kvlaw.conformance.cli_targets import judge_target
 from kvlaw.spec.config import KINDS
@@ -101,7 +101,7 @@ def _write(lines: Iterable[str], out: Path | None) -> None:
     """Write lines, completely or not at all, or to stdout."""
     text = "".join(lines)
     if out is None:
-        click.echo(text, nl=False)
+        emit(text)
         return
     try:
         out.write_text(text, encoding="utf-8", newline="\n")

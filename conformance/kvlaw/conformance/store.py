@@ -17,11 +17,14 @@ from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.guard import printable
 from kvlaw.spec.clauses import PROFILES, Profile, load_clauses
+from kvlaw.spec.nearest import nearest
 from kvlaw.spec.structure import load as structured
 from kvlaw.spec.structure import shown
 from kvlaw.spec.trace import Trace, TraceError
 
 FOLDER = Path(".kvlaw") / "failures"
+_LISTED = 5
+"""So many are named where none is found."""
 
 
 @frozen
@@ -125,8 +128,10 @@ def find(name: str, folder: Path = FOLDER) -> Path:
         return alike[0]
     if _is(Path(name), Path.is_dir):
         raise TraceError(f"{name} is a folder: name a file with one trace, or the id of a stored failure")
-    there = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "nothing"
-    raise TraceError(f"no file and no stored failure is called {name!r}; {folder} holds {there}")
+    there = [path.stem for path in all_stored(folder)]
+    more = f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
+    listed = ", ".join(there[:_LISTED]) + more or "nothing"
+    raise TraceError(f"no file and no stored failure is called {name!r}{nearest(name, there)}; {folder} holds {listed}")
 
 
 def _is(path: Path, what: Callable[[Path], bool]) -> bool:
