@@ -412,6 +412,32 @@ def test_where_there_can_be_no_script_it_is_said_why(text: str, target: str, why
     assert "does not fail any more" in why or "Instead, send" in flat(found)
 
 
+@pytest.mark.parametrize(
+    ("text", "needs", "lacks"),
+    [
+        (
+            "full ; window 2 ; decode",
+            {"sees", "append", "inspect"},
+            {"copy", "tempfile", "offsets", "leaves", "starts"},
+        ),
+        ("full ; window 2 ; decode ; clone as c1 ; decode on c1", {"sees", "keep"}, {"tempfile", "leaves", "starts"}),
+    ],
+)
+def test_a_script_brings_nothing_that_its_trace_does_not_need(text: str, needs: set[str], lacks: set[str]):
+    script = kvlaw("replay", kept(text, OF_WRONG), "--script").output
+    body = ast.parse(script).body
+    functions = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    imports = {alias.asname or alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+    empty = {
+        node.targets[0].id for node in body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert needs <= functions | imports
+    assert lacks.isdisjoint(functions | imports | empty)
+    read = {node.id for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Name)}
+    assert functions | imports <= read
+    assert run_script(script).returncode == 1
+
+
 MISSING = {
     "ml_dtypes": "ml_dtypes is missing: pip install ml-dtypes",
     "wrong": "run this where wrong can be imported",
