@@ -106,11 +106,11 @@ def test_the_command_that_comes_next_is_one_line_that_can_be_pasted() -> None:
 
 
 STACK = """echo loader:1228; echo '  throw err;'; echo "Error: Cannot find module '/x/nope.mjs'" """
-STACK += "; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do echo \"    at place $i\"; done; echo 'Node.js v20'"
+MORE = "; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do echo \"    at place $i\"; done; echo 'Node.js v20'"
 
 
 def test_a_start_that_fails_is_told_by_its_first_error_and_not_as_a_call_that_fails() -> None:
-    (step, *_) = Smoke(Launch.of(f"sh -c {shlex.quote('(' + STACK + ') >&2; exit 1')}"), 5.0).run()
+    (step, *_) = Smoke(Launch.of(f"sh -c {shlex.quote(f'({STACK}{MORE}) >&2; exit 1')}"), 5.0).run()
     assert "exited with code 1" in step.came
     assert "stderr ends: Error: Cannot find module '/x/nope.mjs' | ... | at place 12 | " in step.came
     assert step.came.endswith("Node.js v20")
