@@ -198,10 +198,22 @@ def test_the_exit_code_of_a_replay_is_the_highest(names: tuple[str, ...], code: 
     assert says in flat(found)
 
 
+def test_of_many_stored_failures_a_few_are_named_and_the_one_that_may_be_meant():
+    for number in range(49):
+        stored(f"RING-{number}-abcd{number:04}")
+    found = kvlaw("replay", "RING-7-abcd0008")
+    assert found.exit_code == 2
+    said = flat(found)
+    assert "did you mean 'RING-7-abcd0007'?" in said or "did you mean 'RING-8-abcd0008'?" in said
+    assert said.count("RING-") == 2 + 5
+    assert "and 44 more" in said
+    assert "did you mean" not in flat(kvlaw("replay", "nope.json"))
+
+
 def test_a_target_that_is_named_for_all_is_opened_before_them():
     stored("right", target="builtin:oracle")
     found = kvlaw("replay", "--all", "--target", "builtin:gone")
-    assert found.exit_code == 3
+    assert found.exit_code == 2
     assert "right" not in found.output
 
 
@@ -248,15 +260,16 @@ ENDS = (
 def test_a_stored_crash_is_replayed_in_a_process_of_its_own_and_no_script_shows_it():
     Path("ends.py").write_text(ENDS)
     calls: list[dict[str, Any]] = [{"call": "decode"}, {"call": "trim", "n": 1}]
-    note = "expected ok, drops 1; observed error its process ended by exit code 3"
+    told = ("ok, drops 1", "error its process ended by exit code 3")
+    found = {"field": "outcome", "clause": "TRIM-1", "others": [], "expected": told[0], "observed": told[1]}
     target = "py:ends:Cache --set array=numpy"
-    stored("ends", config={"kind": "full"}, calls=calls, target=target, profile="core", note=note)
-    found = kvlaw("replay", "ends")
+    stored("ends", config={"kind": "full"}, calls=calls, target=target, profile="core", found=found)
+    shown = kvlaw("replay", "ends")
     sys.modules.pop("ends", None)
-    assert found.exit_code == 1, found.output
-    assert "ends on py:ends:Cache --set array=numpy\n" in found.output
-    assert "the target crashed in `trim 1`: the testee exited with code 3" in found.output.replace("\n", " ")
-    assert "charged to TRIM-" in found.output
+    assert shown.exit_code == 1, shown.output
+    assert "ends on py:ends:Cache --set array=numpy\n" in shown.output
+    assert "the target crashed in `trim 1`: the testee exited with code 3" in shown.output.replace("\n", " ")
+    assert "charged to TRIM-" in shown.output
     script = kvlaw("replay", "ends", "--script")
     assert (script.exit_code, script.stdout) == (2, "")
     assert "ends the process in which it runs" in script.stderr
@@ -418,7 +431,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     ),
     "a setting that nobody knows": (
         ("check", "builtin:oracle", "--set", "windows=4"),
-        3,
+        2,
         ["mean 'window'", "it takes"],
     ),
     "an unknown dtype": (("check", "builtin:oracle", "--set", "dtype=f8"), 2, ["f8", "bf16, f16, f32"]),
@@ -435,17 +448,36 @@ BAD: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "a map without a name": (("check", "wrong:Cache", "--map", "window"), 2, ["--map 'window'", "window=max_size"]),
     "an unknown builtin": (
         ("check", "builtin:mlx_lm.RotatingKvCache"),
-        3,
+        2,
         ["builtin:mlx_lm.RotatingKvCache", "did you mean", "RotatingKVCache"],
     ),
-    "a target without a scheme": (("check", "oracle"), 3, ["'oracle'", "builtin:oracle"]),
+    "a target without a scheme": (("check", "oracle"), 2, ["'oracle'", "builtin:oracle"]),
     "a module that is not there": (("check", "py:no.such.module:Cache"), 3, ["no module 'no'", "PYTHONPATH"]),
     "an attribute that is not there": (("check", "py:json:Cache"), 3, ["json", "'Cache'"]),
     "a thing that is no cache": (("check", "py:json:dumps"), 3, ["json:dumps"]),
     "an unknown budget": (("check", "builtin:oracle", "--budget", "all"), 2, ["all", "quick"]),
-    "a seed that is no number": (("check", "builtin:oracle", "--seed", "now"), 2, ["now", "integer"]),
-    "an unknown fault": (("check", "fault:no-such-fault"), 3, ["no-such-fault", "kvlaw faults"]),
+    "a seed that is no number": (("check", "builtin:oracle", "--seed", "now"), 2, ["'now' is not a valid integer."]),
+    "an unknown fault": (("check", "fault:no-such-fault"), 2, ["no-such-fault", "kvlaw faults"]),
+    "an option that there is not": (("check", "wrong:Cache", "--set", "windw=8"), 2, ["no option 'windw'", "'window'"]),
+    "an unknown option of a try": (("try", "full", "--target", "wrong:Cache", "--set", "windw=8"), 2, ["'windw'"]),
+    "an unknown field": (("check", "json:dumps", "--map", "windw=max_size"), 2, ["no field 'windw'", "'window'"]),
+    "an unknown array library": (("check", "json:dumps", "--set", "array=numpi"), 2, ["array=numpi", "numpy"]),
+    "a kind that there is not": (("check", "json:dumps", "--set", "kind=rng"), 2, ["kind=rng"]),
+    "a field of another type": (("check", "builtin:mlx_impl.ring", "--set", "window=eight"), 2, ["window", "eight"]),
+    "a record that is not there": (("report", "nope.ndjson"), 2, ["nope.ndjson"]),
+    "results that are not there": (("vectors", "judge", "nope.jsonl"), 2, ["nope.jsonl"]),
+    "vectors that are not there": (("vectors", "replay", "builtin:oracle", "nope.jsonl"), 2, ["nope.jsonl"]),
+    "a target of a smoke test with an odd option": (
+        ("testee", "smoke", "cmd:true", "--set", "second=1"),
+        2,
+        ["'second'"],
+    ),
+    "a command line that is none": (("testee", "smoke", "cmd:'"), 2, ["cannot be read as a command line"]),
+    "a command that does not start": (("try", "full", "--target", "cmd:./nope"), 3, ["no file ./nope"]),
     "an unknown clause": (("spec", "show", "TRIM-99"), 2, ["TRIM-99", "TRIM goes from TRIM-1"]),
+    "a number that is none": (("init", "builtin:oracle", "--minutes", "x"), 2, ["'x' is not a valid number."]),
+    "a misspelled call": (("try", "ring window=8 ; windw 3"), 2, ["'windw'; did you mean 'window'?; known are decode"]),
+    "a misspelled field": (("try", "ring windw=8"), 2, ["field windw; did you mean 'window'?; known are"]),
     "an unknown family": (("spec", "show", "TREE-1"), 2, ["TREE-1", "families"]),
     "nothing to replay": (("replay",), 2, ["name a file or an id", "--all"]),
     "a failure that is not there": (("replay", "VIS-1-abc"), 2, ["VIS-1-abc", ".kvlaw/failures"]),
@@ -498,6 +530,18 @@ def test_a_target_that_cannot_be_run_says_why(body: str, words: list[str], monke
     assert found.exit_code == 3, found.output
     for word in words:
         assert word in flat(found), found.output
+    sys.modules.pop("broken", None)
+
+
+@pytest.mark.parametrize("command", [("check",), ("try", "ring window=8 ; window 9", "--target")])
+def test_a_ring_whose_size_has_another_name_is_called_a_ring(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    Path("broken.py").write_text("class Ring:\n    def __init__(self, max_size): pass\n")
+    found = kvlaw(*command, "py:broken:Ring", "--set", "array=numpy")
+    assert found.exit_code == 3
+    said = "wants 'max_size', which no field of a ring is called; say which field it is: --map window=max_size"
+    assert said in flat(found)
+    assert "full" not in flat(found)
     sys.modules.pop("broken", None)
 
 
@@ -624,6 +668,35 @@ def test_closed_streams_change_no_verdict():
         run = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
         assert run.returncode == 1
         assert "Traceback" not in run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "read"),
+    [
+        (("check", "builtin:oracle", "--set", "kind=full", "--budget", "quick", "--allow-incomplete"), 0, 1),
+        (("check", "fault:trims-a-wrapped-ring", "--budget", "quick"), 1, 0),
+        (("try", "full ; decode x40"), 0, 0),
+        (("report", "run.ndjson", "--exit-code", "--format", "html"), 1, 0),
+    ],
+)
+def test_a_reader_that_goes_changes_no_verdict(arguments: tuple[str, ...], code: int, read: int):
+    """Its end of the pipe is closed, and not the stream itself: that is met by writing, not by flushing."""
+    stored("right", target="builtin:oracle")
+    if arguments[0] == "report":
+        found = kvlaw("check", "fault:trims-a-wrapped-ring", "--budget", "quick", "--events", "run.ndjson")
+        assert found.exit_code == 1
+    run = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    for _ in range(read):
+        run.stdout.readline()
+    run.stdout.close()
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == code, err
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
+    assert "BrokenPipe" not in err
 
 
 def test_planted_faults_need_their_sentences():

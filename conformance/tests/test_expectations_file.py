@@ -115,7 +115,7 @@ def test_a_broken_trace_file_is_refused(tmp_path: Path):
 
 
 def test_the_file_that_is_named_must_be_there_unless_it_is_written(tmp_path: Path):
-    with pytest.raises(ConfigurationError, match=r"none\.toml: No such file"):
+    with pytest.raises(ConfigurationError, match=r"none\.toml: there is no such file of expectations"):
         open_project(Configuration(), tmp_path / "none.toml")
     assert open_project(Configuration(), tmp_path / "none.toml", may_lack=True).expected == ()
 

@@ -60,6 +60,14 @@ def there(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and ".kvlaw" not in p.parts)
 
 
+def test_several_files_that_are_there_are_told_in_one_sentence(folder: Path):
+    for name in ("kvlaw-expectations.toml", ".github/workflows/kvlaw.yml", "kvlaw.toml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    names = "kvlaw-expectations.toml, .github/workflows/kvlaw.yml and kvlaw.toml"
+    assert f"{names} are there already: use --force to write them anew, or edit them" in " ".join(init().output.split())
+
+
 def test_a_target_that_goes_to_another_folder_leaves_the_files_where_they_were_asked_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -168,7 +176,7 @@ def test_force_replaces_our_table_alone(folder: Path):
 
 @pytest.mark.parametrize(
     ("target", "code"),
-    [("py:nowhere.at:all", 3), ("builtin:mlx_lm.Rotating", 3), ("fault:none-such", 3), ("builtin:mlx_impl", 2)],
+    [("py:nowhere.at:all", 3), ("builtin:mlx_lm.Rotating", 2), ("fault:none-such", 2), ("builtin:mlx_impl", 2)],
 )
 def test_a_target_that_cannot_be_run_leaves_nothing(folder: Path, target: str, code: int):
     done = init(target=target)

@@ -250,7 +250,7 @@ def test_a_name_that_cannot_be_is_told(target: str, says: str, tmp_path: Path, m
     if target.startswith("release:"):
         with pytest.raises(TargetError, match=r"."):
             open_target(target)
-        assert run.exit_code == 3
+        assert run.exit_code == (3 if "9.9.9" in target else 2)
     assert says in " ".join(run.output.split()) or "no module" in run.output
 
 

@@ -15,14 +15,19 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
 
+from kvlaw.conformance.check import replay
 from kvlaw.conformance.cli import cli
 from kvlaw.conformance.event_file import read_events
 from kvlaw.conformance.events import FailureFound, TargetEnded
+from kvlaw.conformance.failures import Failure
 from kvlaw.conformance.faults.registry import load_faults
+from kvlaw.conformance.opening import open_any
 from kvlaw.conformance.reports.run import gather
+from kvlaw.conformance.reports.steps import first_divergence
 from kvlaw.conformance.scripts.checks import CHECKS
 from kvlaw.conformance.scripts.made import ScriptError
 from kvlaw.conformance.scripts.write import write_script
+from kvlaw.conformance.store import save
 from kvlaw.spec.text_form import parse
 
 SAMPLE = Path(__file__).parent / "report_samples" / "run.ndjson"
@@ -257,6 +262,62 @@ def test_a_script_shows_the_fault_without_kvlaw_and_passes_once_it_is_gone():
     assert run_script(kvlaw("report", "run.ndjson", "--script", failure.id).output).returncode == 1
 
 
+@pytest.mark.parametrize("field", ["sights", "answer", "outcome"])
+def test_a_script_of_a_fault_that_is_mended_by_now_is_a_regression_test(field: str):
+    trace, broken = MENDED_SINCE[field]
+    write_later(broken)
+    walk_and_keep(trace, "py:later:Cache")
+    write_later("")
+    (name,) = [path.stem for path in Path(".kvlaw/failures").glob("*.json")]
+    found = CliRunner().invoke(cli, ["replay", name, "--script"])
+    assert found.exit_code == 0, found.output
+    assert f"{name} does not fail any more on py:later:Cache" in found.stderr
+    assert run_script(found.stdout).returncode == 0
+    write_later(broken)
+    again = run_script(found.stdout)
+    assert again.returncode == 1, again.stdout + again.stderr
+
+
+def write_later(broken: str) -> None:
+    """Write a cache that is right, but for what is broken."""
+    Path("later.py").write_text(f"{LATER}\n\nclass Cache(Right):\n    pass\n{broken}")
+    sys.modules.pop("later", None)
+
+
+LATER = """
+from mended import Cache as Mended
+
+
+class Right(Mended):
+    def trim(self, n):
+        n = min(n, self.offset)
+        self.offset -= n
+        self.keys, self.values = self.keys[:, :, : self.offset], self.values[:, :, : self.offset]
+        return n
+"""
+MENDED_SINCE = {
+    "sights": (
+        "full ; window 2 ; decode",
+        """
+    def update_and_fetch(self, keys, values):
+        keys, values = super().update_and_fetch(keys, values)
+        return keys[:, :, -2:], values[:, :, -2:]
+""",
+    ),
+    "answer": ("full ; window 4 ; trim 2", "    def trim(self, n):\n        return super().trim(n) - 1\n"),
+    "outcome": ("full ; decode", "    def update_and_fetch(self, keys, values):\n        raise ValueError('no')\n"),
+}
+
+
+def walk_and_keep(text: str, target: str) -> None:
+    """Keep a failure as a check does that finds it on this trace."""
+    opened = open_any(target, {"array": "numpy"})
+    trace = parse(text).trace
+    first = first_divergence(replay(opened.subject, "core", trace))
+    assert first is not None
+    save(Failure(first.clause, trace, first, opened.name))
+
+
 MENDED_RING = '''
 import mlx.core as mx
 from mlx_lm.models.cache import RotatingKVCache
@@ -349,6 +410,32 @@ def test_where_there_can_be_no_script_it_is_said_why(text: str, target: str, why
     assert found.exit_code == 2
     assert why in flat(found)
     assert "does not fail any more" in why or "Instead, send" in flat(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "needs", "lacks"),
+    [
+        (
+            "full ; window 2 ; decode",
+            {"sees", "append", "inspect"},
+            {"copy", "tempfile", "offsets", "leaves", "starts"},
+        ),
+        ("full ; window 2 ; decode ; clone as c1 ; decode on c1", {"sees", "keep"}, {"tempfile", "leaves", "starts"}),
+    ],
+)
+def test_a_script_brings_nothing_that_its_trace_does_not_need(text: str, needs: set[str], lacks: set[str]):
+    script = kvlaw("replay", kept(text, OF_WRONG), "--script").output
+    body = ast.parse(script).body
+    functions = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    imports = {alias.asname or alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+    empty = {
+        node.targets[0].id for node in body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert needs <= functions | imports
+    assert lacks.isdisjoint(functions | imports | empty)
+    read = {node.id for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Name)}
+    assert functions | imports <= read
+    assert run_script(script).returncode == 1
 
 
 MISSING = {

@@ -116,7 +116,7 @@ def test_a_fault_opens_by_name() -> None:
         ("py:hostile:Unbuildable", ["building py:hostile:Unbuildable", "OSError: no room"]),
         ("py:hostile:Uninterruptible", ["cannot be run: the target raised KeyboardInterrupt"]),
         ("py:hostile:Needy", ["wants 'pool'", "--map FIELD=pool"]),
-        ("py:numpy_caches:Ring", ["wants 'max_size'", "--map window=max_size"]),
+        ("py:numpy_caches:Ring", ["wants 'max_size', which no field of a ring is called", "--map window=max_size"]),
         ("fault:no-such-fault", ["unknown fault 'no-such-fault'", "kvlaw faults"]),
     ],
 )

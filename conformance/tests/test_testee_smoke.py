@@ -1,6 +1,8 @@
 """The smoke test of a testee's glue: what is right passes, and each mistake is named with what to do."""
 
+import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -91,6 +93,34 @@ def test_the_command_prints_a_table_and_says_what_comes_next() -> None:
     assert runner.invoke(cli, ["testee", "smoke", "cmd:./no-such-testee"]).exit_code == 3
     assert runner.invoke(cli, ["testee", "smoke", "builtin:oracle"]).exit_code == 2
     assert runner.invoke(cli, ["testee", "serve", "cmd:./testee"]).exit_code == 2
+
+
+def test_the_command_that_comes_next_is_one_line_that_can_be_pasted() -> None:
+    target = f"cmd:{PYTHON} {FOLDER / 'hostile.py'} good '{'x' * 90}'"
+    for columns in ("40", "80"):
+        command = [sys.executable, "-c", "from kvlaw.conformance.cli import main; main()", "testee", "smoke", target]
+        environment = {**os.environ, "COLUMNS": columns}
+        told = subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
+        last = told.splitlines()[-1]
+        assert shlex.split(last.partition("now: ")[2]) == ["kvlaw", "check", target]
+
+
+STACK = """echo loader:1228; echo '  throw err;'; echo "Error: Cannot find module '/x/nope.mjs'" """
+MORE = "; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do echo \"    at place $i\"; done; echo 'Node.js v20'"
+
+
+def test_a_start_that_fails_is_told_by_its_first_error_and_not_as_a_call_that_fails() -> None:
+    (step, *_) = Smoke(Launch.of(f"sh -c {shlex.quote(f'({STACK}{MORE}) >&2; exit 1')}"), 5.0).run()
+    assert "exited with code 1" in step.came
+    assert "stderr ends: Error: Cannot find module '/x/nope.mjs' | ... | at place 12 | " in step.came
+    assert step.came.endswith("Node.js v20")
+    assert "before it answers the hello" in step.remedy
+    assert "and stays" not in step.remedy
+
+
+def test_an_error_at_the_end_of_stderr_is_told_once() -> None:
+    (step, *_) = Smoke(Launch.of("sh -c 'echo one >&2; echo ValueError: two >&2; exit 1'"), 5.0).run()
+    assert step.came.endswith("stderr ends: one | ValueError: two")
 
 
 @pytest.mark.parametrize("script", ["exit 1", "cat no/such/file.js >&2; exit 2", "echo hello"])

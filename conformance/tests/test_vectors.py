@@ -345,12 +345,12 @@ def test_a_trace_that_is_no_vector_is_not_asked(right: Path) -> None:
     [
         (["vectors", "export"], 2, "--kind"),
         (["vectors", "export", "--kind", "cube"], 2, "cube"),
-        (["vectors", "judge", "nowhere.jsonl"], 3, "nowhere.jsonl: No such file"),
+        (["vectors", "judge", "nowhere.jsonl"], 2, "'nowhere.jsonl' does not exist"),
         (["vectors", "replay", "builtin:oracle", "nowhere.jsonl"], 2, "nowhere.jsonl: No such file"),
-        (["vectors", "replay", "builtin:nobody", "nowhere.jsonl"], 3, "unknown target 'builtin:nobody'"),
+        (["vectors", "replay", "builtin:nobody", "nowhere.jsonl"], 2, "unknown target 'builtin:nobody'"),
         (["check", "vectors:nowhere.jsonl"], 3, "nowhere.jsonl: No such file"),
-        (["check", "vectors:x", "--set", "clone=method"], 3, "a vectors: target has no option 'clone'"),
-        (["vectors", "export", "--kind", "recurrent", "-o", "/nowhere/at/all"], 3, "No such file"),
+        (["check", "vectors:x", "--set", "clone=method"], 2, "a vectors: target has no option 'clone'"),
+        (["vectors", "export", "--kind", "recurrent", "-o", "/nowhere/at/all"], 2, "No such file"),
     ],
 )
 def test_wrong_words_are_told(

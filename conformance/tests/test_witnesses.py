@@ -356,6 +356,31 @@ def test_an_update_makes_the_file_and_then_has_nothing_to_change(project: Path):
     assert run().exit_code == 1
 
 
+def test_an_update_with_nothing_to_list_makes_the_file_that_is_configured(project: Path):
+    (project / "kvlaw.toml").write_text(
+        'expectations = "lists/known.toml"\nbudget = "quick"\n'
+        '[[targets]]\ntarget = "builtin:oracle"\nkinds = ["full"]\n'
+    )
+    lacking = run("--allow-incomplete")
+    assert lacking.exit_code == 2
+    assert (
+        "known.toml: there is no such file of expectations: `kvlaw check --update-expectations` makes it"
+        in " ".join(lacking.output.split())
+    )
+    updated = run("--update-expectations", "--allow-incomplete")
+    assert updated.exit_code == 0, updated.output
+    assert "known.toml: made, with nothing to list" in updated.output
+    assert read_file(project / "lists" / "known.toml") == ()
+    assert "nothing to change" in run("--update-expectations", "--allow-incomplete").output
+    assert run("--allow-incomplete").exit_code == 0
+
+
+def test_an_update_with_nothing_to_list_makes_no_file_that_nobody_named(project: Path):
+    (project / "kvlaw.toml").write_text('budget = "quick"\n[[targets]]\ntarget = "builtin:oracle"\nkinds = ["full"]\n')
+    assert "nothing to change" in run("--update-expectations", "--allow-incomplete").output
+    assert not (project / "kvlaw-expectations.toml").exists()
+
+
 def test_an_update_leaves_entries_of_other_targets_alone(project: Path):
     listed(project, HOLDS.replace('"ring"', '"rong"'))
     done = run("--update-expectations")
@@ -381,7 +406,10 @@ def test_an_update_that_is_interrupted_writes_nothing(project: Path, monkeypatch
     ("arguments", "said"),
     [
         (["--config", "none.toml"], "none.toml: No such file or directory"),
-        (["--expectations", "none.toml"], "none.toml: No such file or directory"),
+        (
+            ["--expectations", "none.toml"],
+            "none.toml: there is no such file of expectations: `kvlaw check --update-exp",
+        ),
         (["--expectations", "."], "Is a directory"),
         (["--config", "bad.toml"], "bad.toml: buget: there is no such key; did you mean 'budget'"),
         (["rang", "--budget", "quick"], "unknown target 'rang'"),

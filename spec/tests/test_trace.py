@@ -228,15 +228,21 @@ FULL = '{"config": {"kind": "full"}, '
         ('{"config": {"kind": "ring", "poison": 1}}', "config.poison: 1 is not true or false"),
         ('{"config": {"kind": "full", "dtype": "f64"}}', "config.dtype: 'f64' is not one of bf16, f16, f32"),
         ('{"config": {"kind": "full", "batch": 0}}', "config: 'batch' must be >= 1: 0"),
-        ('{"config": {"kind": "ring", "win": 5}}', "config: unknown field win; known are batch, bits, conv, dtype,"),
+        (
+            '{"config": {"kind": "ring", "win": 5}}',
+            "config: unknown field win; did you mean 'window'?; known are batch, bits,",
+        ),
         (FULL + '"version": 2}', "the trace says version 2; this kvlaw reads version 1"),
         (FULL + '"version": true}', "version: true is not one of 1"),
-        (FULL + '"cals": []}', "the trace: unknown field cals; known are calls, config,"),
+        (FULL + '"cals": []}', "the trace: unknown field cals; did you mean 'calls'?; known are calls, config,"),
         (FULL + '"calls": {}}', "calls: a list is wanted, not an object"),
         (FULL + '"calls": null}', "calls: a list is wanted, not null"),
         (FULL + '"calls": [3]}', "call 1: an object is wanted, not 3"),
         (FULL + '"calls": [{}]}', "call 1: unknown call null; known are decode, window,"),
-        (FULL + '"calls": [{"call": "decod"}]}', "call 1: unknown call 'decod'; known are decode, window,"),
+        (
+            FULL + '"calls": [{"call": "decod"}]}',
+            "call 1: unknown call 'decod'; did you mean 'decode'?; known are decode,",
+        ),
         (FULL + '"calls": [{"call": ["decode"]}]}', "call 1: unknown call a list; known are"),
         (FULL + '"calls": [{"call": "decode"}, {"call": "window"}]}', "call 2 (window): length is missing"),
         (FULL + '"calls": [{"call": "list"}]}', "call 1 (list): layers, as is missing"),
@@ -247,7 +253,10 @@ FULL = '{"config": {"kind": "full"}, '
             "call 1 (trim): unknown field m; known are bypass, n, on",
         ),
         (FULL + '"calls": [{"call": "clone", "as": null}]}', "call 1 (clone).as: null is not text"),
-        (FULL + '"calls": [{"call": "clone", "as_": "c1"}]}', "call 1 (clone): unknown field as_; known are as, on"),
+        (
+            FULL + '"calls": [{"call": "clone", "as_": "c1"}]}',
+            "call 1 (clone): unknown field as_; did you mean 'as'?; known are as, on",
+        ),
         (FULL + '"calls": [{"call": "clone", "as": "a b"}]}', "call 1 (clone): 'as' must be a word of letters"),
         (FULL + '"calls": [{"call": "decode", "on": "on"}]}', "call 1 (decode): 'on' must be a word of letters"),
         (
@@ -292,7 +301,7 @@ def test_deep_values_do_not_break_the_message() -> None:
 
 def test_load_reads_one_value() -> None:
     assert load(Config, {"kind": "ring", "window": 8}, "--set") == Config("ring", 8)
-    with pytest.raises(TraceError, match=r"^--set: unknown field spam; known are"):
+    with pytest.raises(TraceError, match=r"^--set: unknown field spam; did you mean .*; known are"):
         load(Config, {"kind": "ring", "spam": 8}, "--set")
 
 

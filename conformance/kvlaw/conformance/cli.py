@@ -14,7 +14,7 @@ import click
 
 from kvlaw.conformance.cli_docs import docs
 from kvlaw.conformance.cli_init import init
-from kvlaw.conformance.cli_options import UNUSABLE, Commands, console, errors
+from kvlaw.conformance.cli_options import UNUSABLE, Commands, Whole, console, errors
 from kvlaw.conformance.cli_releases import releases
 from kvlaw.conformance.cli_replay import replay
 from kvlaw.conformance.cli_reports import report
@@ -55,7 +55,7 @@ def cli() -> None:
       kvlaw spec show TRIM-4
 
     \b
-    Exit codes: 0 conformant, 1 violations, 2 usage, 3 the target could not be run, 4 incomplete,
+    Exit codes: 0 conformant, 1 violations, 2 wrong command line, 3 the target could not be run, 4 incomplete,
     130 interrupted, 143 ended by SIGTERM before there was a result.
     """  # noqa: D301  # click looks for the control character itself
 
@@ -66,7 +66,7 @@ for command in (check, init, try_, replay, report, testee, vectors, releases, do
 
 @cli.command()
 @click.option("--mutants", is_flag=True, help="Also mutate our own geometry and mask modules (needs MLX).")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes that hunt mutants.")
+@click.option("--jobs", type=Whole(min=1), default=2, show_default=True, help="Processes that hunt mutants.")
 def faults(mutants: bool, jobs: int) -> None:
     """Show that every planted fault is caught, by the clause that it breaks."""
     if sys.flags.optimize > 1:
@@ -80,7 +80,7 @@ def faults(mutants: bool, jobs: int) -> None:
 
 
 @cli.command()
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes side by side.")
+@click.option("--jobs", type=Whole(min=1), default=2, show_default=True, help="Processes side by side.")
 @click.option("--exhaustive", is_flag=True, help="Visit every state of small caches instead of proving lemmas.")
 @click.option(
     "--budget",
@@ -121,7 +121,7 @@ def prove(jobs: int, exhaustive: bool, budget: Literal["ci", "deep"]) -> None:
     show_default=True,
     help="How much to compare: some million values in half a minute, or a hundred times as many in minutes.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the cases.")
+@click.option("--seed", type=Whole(min=0), default=0, show_default=True, help="The seed of the cases.")
 def arithmetic(budget: Literal["ci", "deep"], seed: int) -> None:
     """Compare MLX's codec and attention, and our kernels, with the NumPy model, bit for bit.
 
@@ -139,9 +139,7 @@ def arithmetic(budget: Literal["ci", "deep"], seed: int) -> None:
 
 
 @cli.command()
-@click.option(
-    "--rounds", type=click.IntRange(min=20), default=40, show_default=True, help="Interleaved rounds per case."
-)
+@click.option("--rounds", type=Whole(min=20), default=40, show_default=True, help="Interleaved rounds per case.")
 def bench(rounds: int) -> None:
     """Measure our caches against mlx-lm's, interleaved in one run, beside mlx-lm against itself."""
     from importlib.util import find_spec

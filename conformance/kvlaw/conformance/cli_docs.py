@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from kvlaw.conformance.cli_options import emit
+
 SHIPPED = Path(__file__).parent / "pages"
 """Where a wheel has the pages."""
 CHECKOUT = Path(__file__).parents[2] / "docs"
@@ -36,7 +38,7 @@ def docs(page: str | None) -> None:
     if page not in found:
         meant = nearest(page, found) or ";"
         raise click.UsageError(f"there is no page {page!r}{meant} there are {', '.join(found)}")
-    click.echo(found[page].read_text(encoding="utf-8"), nl=False)
+    emit(found[page].read_text(encoding="utf-8"))
 
 
 def title(path: Path) -> str:

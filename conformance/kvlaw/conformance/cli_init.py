@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvlaw.conformance.cli_options import INTERRUPTED, Chosen, chosen_by, console, errors, with_target_options
+from kvlaw.conformance.cli_options import (
+    INTERRUPTED,
+    Chosen,
+    Number,
+    Whole,
+    chosen_by,
+    console,
+    errors,
+    with_target_options,
+)
 from kvlaw.conformance.cli_targets import FAILS, progressing, ready
 from kvlaw.conformance.init.outlook import counted, left_to_do
 
@@ -23,10 +32,10 @@ if TYPE_CHECKING:
 @click.option("--name", metavar="NAME", help="What to call the target.  [default: as it is written]")
 @click.option("--budget", type=click.Choice(["quick", "ci", "deep"]), default="ci", show_default=True)
 @click.option("--profile", type=click.Choice(["core", "layout"]), default="core", show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=Whole(min=0), default=0, show_default=True)
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True, max=100_000),
+    type=Number(min=0, min_open=True, max=100_000),
     default=5,
     show_default=True,
     help="How long to look for failures; those that are found by then are listed.",
@@ -127,7 +136,7 @@ def _write(places: "Places", job: "Job", learnt: "Learnt", minutes: float) -> No
     said = f"{counted(listed, 'failure')} listed, and there may be others" if learnt.late else said
     console.print(f"{job.target}: {said}", style="bold", markup=False, soft_wrap=True)
     for path in (places.configuration, places.expectations, places.workflow):
-        console.print(f"  wrote {path.relative_to(places.configuration.parent)}", markup=False)
+        console.print(f"  wrote {path.relative_to(places.configuration.parent)}", markup=False, soft_wrap=True)
     for line in left_to_do(learnt, listed, minutes):
         console.print(line, style="yellow" if line.startswith("left") else "cyan", markup=False, soft_wrap=True)
     sys.exit(INCOMPLETE if learnt.late else 0)

@@ -1,8 +1,9 @@
 """How the command line names a target: ``--set``, ``--map``; and how it ends when nothing can be run."""
 
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 from attrs import frozen
@@ -10,6 +11,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from kvlaw.conformance.opening import Opened
+    from kvlaw.conformance.subjects.errors import TargetError
 
 UNUSABLE = 3
 INTERRUPTED = 130
@@ -22,8 +24,44 @@ def _width() -> int | None:
     return max(NARROWEST, int(asked[:5])) if asked.isascii() and asked.isdigit() else None
 
 
-console = Console(highlight=False, emoji=False, width=_width())
-errors = Console(stderr=True, highlight=False, emoji=False, width=_width())
+class Screen(Console):
+    """A console whose reader may go, as in ``kvlaw check | head``: what else is printed is lost, and nothing else."""
+
+    def on_broken_pipe(self) -> None:
+        """Print no more; what is being done goes on, and ends with the exit code that it would have had."""
+        self.quiet = True
+        _let_go(self.file)
+
+
+def _let_go(stream: IO[str]) -> None:
+    """Lose what is left in a stream, and what will be written to it: nobody reads it any more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def emit(text: str) -> None:
+    """Print text as it is, as far as anybody reads it."""
+    try:
+        click.echo(text, nl=False)
+    except BrokenPipeError:
+        _let_go(sys.stdout)
+
+
+console = Screen(highlight=False, emoji=False, width=_width())
+errors = Screen(stderr=True, highlight=False, emoji=False, width=_width())
+
+
+class Whole(click.IntRange):
+    """Integers in a range; a word that is none is told to be no integer."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """Numbers in a range; a word that is none is told to be no number."""
+
+    name = "number"
 
 
 class UnusableTargetError(click.ClickException):
@@ -34,6 +72,13 @@ class UnusableTargetError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print the reason."""
         errors.print(f"the target could not be run: {self.message}", style="red", markup=False, soft_wrap=True)
+
+
+def refusal(error: "TargetError") -> click.ClickException:
+    """Say how a command ends with a target: the command line is wrong (2), or what it names cannot be run (3)."""
+    from kvlaw.conformance.subjects.errors import MisnamedError
+
+    return (click.UsageError if isinstance(error, MisnamedError) else UnusableTargetError)(str(error))
 
 
 class UnfitError(UnusableTargetError):
@@ -86,7 +131,7 @@ class Chosen:
         except SettingError as error:
             raise click.UsageError(str(error)) from None
         except TargetError as error:
-            raise UnusableTargetError(str(error)) from None
+            raise refusal(error) from None
 
 
 def with_target_options(command: Any) -> Any:
@@ -136,9 +181,13 @@ __all__ = [
     "UNUSABLE",
     "Chosen",
     "Commands",
+    "Number",
     "UnusableTargetError",
+    "Whole",
     "chosen_by",
     "console",
+    "emit",
     "errors",
+    "refusal",
     "with_target_options",
 ]

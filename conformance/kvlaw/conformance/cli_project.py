@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from kvlaw.conformance.cli_options import Chosen, console, errors
+from kvlaw.conformance.cli_options import Chosen, console, errors, refusal
 
 if TYPE_CHECKING:
+    from kvlaw.conformance.configuration import TargetSettings
     from kvlaw.conformance.expectations.learn import Learnt
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.project import Given, Job, Project
+    from kvlaw.spec.clauses import Profile
 
 _FILE = click.Path(path_type=Path)
 
@@ -73,9 +75,51 @@ class Asked:
             jobs = self.project.jobs(self.target, self.given)
         except ConfigurationError as error:
             raise click.UsageError(str(error)) from None
+        for job in jobs:
+            _check_name(job)
         if not self.update:
             return jobs
         return tuple(evolve(job, expected=tuple(e for e in job.expected if e.target == job.called)) for job in jobs)
+
+
+def open_named(target: str, chosen: Chosen) -> "tuple[Opened, Profile | None]":
+    """Open a target as it is configured, and give the profile that is configured for it."""
+    known = _configured(target)
+    name, as_configured = named(target, chosen)
+    return as_configured.open(name), known.profile
+
+
+def named(target: str, chosen: Chosen) -> tuple[str, Chosen]:
+    """Find a target by the name that it is configured under, or as it is written, with the options that it has.
+
+    Options of the command line win.
+    """
+    known = _configured(target)
+    settings = {**known.set, **chosen.settings}
+    if len(known.kinds) == 1:
+        settings.setdefault("kind", known.kinds[0])
+    return known.target, Chosen(settings, {**known.map, **chosen.mapping})
+
+
+def _configured(target: str) -> "TargetSettings":
+    from kvlaw.conformance.configuration import ConfigurationError, find
+    from kvlaw.conformance.project import Project
+
+    try:
+        return Project(find()).named(target)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _check_name(job: "Job") -> None:
+    """End with a usage error for a name or an option that no target can have, before anything is played."""
+    from kvlaw.conformance.opening import full_name
+    from kvlaw.conformance.subjects.targets import TargetError, check_name
+
+    try:
+        check_name(full_name(job.target), {name: str(value) for name, value in job.settings.items()}, job.mapping)
+    except TargetError as error:
+        raise refusal(error) from None
 
 
 def opened_for(job: "Job") -> "Opened":
@@ -115,4 +159,4 @@ def update(project: "Project", learnt: "Sequence[Learnt]") -> None:
             errors.print(line, style="yellow", markup=False, soft_wrap=True)
 
 
-__all__ = ["Asked", "opened_for", "update", "with_project_options"]
+__all__ = ["Asked", "named", "open_named", "opened_for", "update", "with_project_options"]

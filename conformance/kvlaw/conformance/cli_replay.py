@@ -15,13 +15,17 @@ from kvlaw.conformance.cli_options import (
     UnusableTargetError,
     chosen_by,
     console,
+    emit,
     errors,
     with_target_options,
 )
+from kvlaw.conformance.cli_project import open_named
 from kvlaw.conformance.cli_targets import FAILS, pinned, show_steps, walk_or_end, with_spec
 from kvlaw.spec.trace import TraceError
 
 if TYPE_CHECKING:
+    from kvlaw.conformance.compare import Divergence
+    from kvlaw.conformance.lockstep import Step
     from kvlaw.conformance.opening import Opened
     from kvlaw.conformance.store import Stored
     from kvlaw.reference.oracle import Profile
@@ -68,11 +72,11 @@ def _replay(
     named = [*map(str, all_stored()), *names] if all_ else list(names)
     if not named:
         raise click.UsageError("nothing to replay: name a file or an id, or use --all after a check that failed")
-    other = chosen.open(target) if target else None
+    other = open_named(target, chosen)[0] if target else None
     if script:
         if len(set(named)) > 1:
             raise click.UsageError(f"--script prints one failure, and {len(set(named))} are named")
-        click.echo(_script(named[0], other, counts, chosen), nl=False)
+        emit(_script(named[0], other, counts, chosen))
         return
     codes = [_replayed(name, other, counts, chosen) for name in dict.fromkeys(named)]
     failing, broken = codes.count(FAILS), sum(code > FAILS for code in codes)
@@ -105,7 +109,7 @@ def _replayed(name: str, other: "Opened | None", counts: "Counts", chosen: Chose
         return _told(name, click.UsageError(str(error)))
     except click.ClickException as error:
         return _told(name, error)
-    console.print(f"{item.id} on {opened.name}", style="bold", markup=False)
+    console.print(f"{item.id} on {opened.name}", style="bold", markup=False, soft_wrap=True)
     show_steps(item.trace, steps, "the target")
     if any(s.divergences for s in steps):
         return FAILS
@@ -124,18 +128,38 @@ def _script(name: str, other: "Opened | None", counts: "Counts", chosen: Chosen)
     try:
         item = load(find(name))
         if item.crashed:
-            raise click.UsageError(
-                f"{item.id} ends the process in which it runs, the script's too: there is none of it"
-            )
+            raise click.UsageError(f"{item.id} ends the process in which it runs: no script can tell what came of it")
         opened, profile = other or _opened_again(item, chosen), counts.of(item)
         check_duck(opened.subject, opened.name)
         steps = walk_or_end(opened, item.trace, profile, counts.spec)
         first = first_divergence(steps)
         if first is None:
-            raise click.UsageError(f"{item.id} does not fail any more on {opened.name}: there is nothing to show")
+            first, steps = _as_found(item, steps, opened.name)
         return write_script(failure_found(Failure(first.clause, item.trace, first, opened.name, profile), steps))
     except (TraceError, ScriptError) as error:
         raise click.UsageError(str(error)) from None
+
+
+def _as_found(item: "Stored", steps: "tuple[Step, ...]", name: str) -> "tuple[Divergence, tuple[Step, ...]]":
+    """Ask what was asked when the failure was found, of a target that keeps the law now: the script will pass."""
+    gone = f"{item.id} does not fail any more on {name}"
+    last, found = steps[-1], item.found
+    if found is None:
+        raise click.UsageError(f"{gone}, and its file does not say how it did: there is nothing to ask in a script")
+    if len(steps) <= len(item.trace.calls) or last.record.outcome == "unsupported" or not _fits(found, last):
+        raise click.UsageError(f"{gone}, since its last call cannot be asked: there is nothing to show")
+    errors.print(f"{gone}: the script exits with 0 there", style="yellow", markup=False, soft_wrap=True)
+    return found, (*steps[:-1], evolve(last, divergences=(found,)))
+
+
+def _fits(found: "Divergence", step: "Step") -> bool:
+    """Say whether there is the row, the layer and the query in which law and target parted."""
+    law = step.expectation
+    for part, parts in ((found.row, law.rows), (found.layer, law.layers)):
+        if part is not None and part >= len(parts):
+            return False
+        law = parts[part] if part is not None else law
+    return found.query is None or not law.sights or found.query < len(law.sights)
 
 
 def _told(name: str, error: click.ClickException) -> int:
@@ -156,7 +180,12 @@ def _opened_again(item: "Stored", chosen: Chosen) -> "Opened":
         tuple(word for option, word in pairwise(words) if option == "--set"),
         tuple(word for option, word in pairwise(words) if option == "--map"),
     )
-    opened = Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+    try:
+        opened = Chosen({**then.settings, **chosen.settings}, {**then.mapping, **chosen.mapping}).open(name)
+    except click.UsageError as error:
+        if chosen.settings or chosen.mapping:
+            raise
+        raise UnusableTargetError(error.message) from None  # the file says so, not the command line
     return _contained(opened) if item.crashed and hasattr(opened.subject, "adapter") else opened
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvlaw.conformance.cli_options import INTERRUPTED, UNUSABLE, console, errors
+from kvlaw.conformance.cli_options import INTERRUPTED, UNUSABLE, console, emit, errors
 
 if TYPE_CHECKING:
     from kvlaw.conformance.recording import Recording
@@ -167,7 +167,7 @@ def _write(text: str, output: Path | None) -> None:
     from kvlaw.conformance.outputs import OutputError, check_writable, write_whole
 
     if output is None:
-        click.echo(text, nl=False)
+        emit(text)
         return
     try:
         check_writable(output)

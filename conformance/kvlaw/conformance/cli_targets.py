@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, console, errors, with_target_options
-from kvlaw.conformance.cli_project import Asked, opened_for, update, with_project_options
+from kvlaw.conformance.cli_options import (
+    Chosen,
+    UnusableTargetError,
+    Whole,
+    chosen_by,
+    console,
+    errors,
+    with_target_options,
+)
+from kvlaw.conformance.cli_project import Asked, open_named, opened_for, update, with_project_options
 from kvlaw.conformance.cli_reports import recorded, recording_by, with_report_options
 from kvlaw.conformance.interrupts import terminated
 from kvlaw.conformance.limits import trace_too_large
@@ -113,16 +121,14 @@ def pinned(spec: str | None) -> str:
 )
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     show_default="what the configuration says, else 0",
     help="The seed of the machines.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play side by side."
-)
+@click.option("--jobs", type=Whole(min=1), default=1, show_default=True, help="Processes that play side by side.")
 @click.option(
     "--seeds",
-    type=click.IntRange(min=1, max=10_000),
+    type=Whole(min=1, max=10_000),
     default=1,
     show_default=True,
     help="Play the machines from so many seeds, counted from --seed.",
@@ -215,7 +221,7 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
 
     jobs, here = asked.jobs(), Path.cwd()  # a target may go to another folder
     if (path := asked.project.configuration.path) is not None:
-        console.print(f"by {os.path.relpath(path)}", style="dim", markup=False, soft_wrap=True)
+        console.print(f"configured by {os.path.relpath(path)}", style="dim", markup=False, soft_wrap=True)
     done: list[tuple[Job, tuple[CheckResult, Learnt | None]]] = []
     with recorded(record), Pool(processes) as pool:
         for job in jobs:
@@ -232,7 +238,8 @@ def _check(asked: Asked, processes: int, how: dict[str, Any], record: "Recording
         verdicts = Counter(result.verdict for _, (result, _) in done)
         left = {"not checked": len(jobs) - len(done)} if len(done) < len(jobs) else {}
         said = ", ".join(f"{count} {verdict}" for verdict, count in (verdicts | Counter(left)).items())
-        console.print(f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}", markup=False)
+        line = f"{asked.target or asked.project.configuration.path}: {len(jobs)} targets, {said}"
+        console.print(line, markup=False, soft_wrap=True)
     sys.exit(code)
 
 
@@ -273,7 +280,7 @@ def _check_one(
     except UnusableTargetError:
         record.tell(unusable(job.target, job.profile, job.budget, job.seed, job.settings))
         raise
-    console.print(f"checking {opened.name} ({_told(plan)})", style="dim", markup=False)
+    console.print(f"checking {opened.name} ({_told(plan)})", style="dim", markup=False, soft_wrap=True)
     record.tell(target_started(plan, opened.subject.capabilities))
 
     def report(progress: "Progress") -> None:
@@ -305,7 +312,7 @@ def _check_one(
 
 
 def _say(line: str) -> None:
-    console.print(line, style="dim", markup=False)
+    console.print(line, style="dim", markup=False, soft_wrap=True)
 
 
 def _subject(job: "Job") -> "Subject":
@@ -399,7 +406,7 @@ def _keep(failure: "Failure", folder: Path) -> None:
     "--target",
     default="builtin:oracle",
     show_default=True,
-    help="The cache to try it on; without one, the oracle answers.",
+    help="The cache to try it on, as for kvlaw check; without one, the oracle answers.",
 )
 @click.option(
     "--profile",
@@ -443,9 +450,9 @@ def _try(*, trace: str, target: str, profile: "Profile | None", spec: str | None
         raise click.UsageError(str(error)) from None
     if problem := trace_too_large(written.trace):
         raise click.UsageError(problem)
-    opened = chosen.open(target)
-    own: Profile = "layout" if target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
-    steps = walk_or_end(opened, written.trace, profile or own, pinned(spec))
+    opened, configured = open_named(target, chosen)
+    own: Profile = "layout" if opened.target.startswith(("builtin:oracle", "builtin:mlx_impl.")) else "core"
+    steps = walk_or_end(opened, written.trace, profile or configured or own, pinned(spec))
     broken = unkept(written, steps)
     show_steps(written.trace, steps, opened.target)
     for claim in broken:

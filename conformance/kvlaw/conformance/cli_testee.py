@@ -4,7 +4,8 @@ import sys
 
 import click
 
-from kvlaw.conformance.cli_options import UnusableTargetError, chosen_by, console, with_target_options
+from kvlaw.conformance.cli_options import chosen_by, console, refusal, with_target_options
+from kvlaw.conformance.cli_project import named, open_named
 
 
 @click.group()
@@ -21,20 +22,22 @@ def smoke(target: str, settings: tuple[str, ...], mapping: tuple[str, ...]) -> N
     \b
     Exit codes: 0 it does, 1 it does not, and what to do is said; 3 it could not be started.
     """  # noqa: D301  # click looks for the control character itself
+    from kvlaw.conformance.opening import FIXABLE
     from kvlaw.conformance.subjects.errors import TargetError
     from kvlaw.conformance.subjects.targets import launch_of
     from kvlaw.conformance.testee.smoke import Smoke
     from kvlaw.conformance.testee.smoke_report import print_smoke
 
+    target, chosen = named(target, chosen_by(settings, mapping))
     if not target.startswith("cmd:"):
         raise click.UsageError(f"{target}: only processes are tried, as in kvlaw testee smoke 'cmd:./testee --flag'")
-    chosen = chosen_by(settings, mapping)
-    options = {name: str(value) for name, value in chosen.settings.items()}
+    own = {name: value for name, value in chosen.settings.items() if name not in ("kind", *FIXABLE)}
+    options = {name: str(value) for name, value in own.items()}
     try:
         launch, seconds = launch_of(target.removeprefix("cmd:"), options, chosen.mapping)
         steps = Smoke(launch, seconds).run()
     except TargetError as error:
-        raise UnusableTargetError(str(error)) from None
+        raise refusal(error) from None
     sys.exit(print_smoke(console, target, steps))
 
 
@@ -45,9 +48,11 @@ def serve(target: str, settings: tuple[str, ...], mapping: tuple[str, ...]) -> N
     """Answer the testee protocol on stdin and stdout for TARGET, as in builtin:mlx_impl.ring or py:acme:Ring."""
     from kvlaw.conformance.testee.serve import serve as answer
 
-    if target.startswith("cmd:"):
-        raise click.UsageError(f"{target} is served by itself: serve a builtin:, py: or fault: target")
-    opened = chosen_by(settings, mapping).open(target)
+    chosen = chosen_by(settings, mapping)
+    known, _ = named(target, chosen)
+    if known.startswith("cmd:"):
+        raise click.UsageError(f"{known} is served by itself: serve a builtin:, py: or fault: target")
+    opened, _ = open_named(target, chosen)
     answer(opened.subject, opened.name, opened.kinds)
 
 

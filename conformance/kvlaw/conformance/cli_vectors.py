@@ -1,13 +1,13 @@
 """``kvlaw vectors``: export stored traces for a native test suite, judge what it observed, replay them in Python."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvlaw.conformance.cli_options import UNUSABLE, Chosen, UnusableTargetError, chosen_by, errors, with_target_options
+from kvlaw.conformance.cli_options import Chosen, UnusableTargetError, chosen_by, emit, with_target_options
+from kvlaw.conformance.cli_project import open_named
 from kvlaw.conformance.cli_targets import judge_target
 from kvlaw.spec.config import KINDS
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kvlaw.spec.config import Kind
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUT = click.option("-o", "out", type=_FILE, help="Write to this file, not to stdout.")
 
 
@@ -48,8 +49,8 @@ def export(kind: "Kind", profile: "Profile", out: Path | None) -> None:
 
 
 @vectors.command()
-@click.argument("results", type=_FILE)
-@click.option("--vectors", "replayed", type=_FILE, help="The vectors that were replayed, if not those exported now.")
+@click.argument("results", type=_THERE)
+@click.option("--vectors", "replayed", type=_THERE, help="The vectors that were replayed, if not those exported now.")
 @click.option(
     "--profile",
     type=click.Choice(["core", "layout"]),
@@ -88,7 +89,7 @@ def replay(target: str, file: Path, out: Path | None, settings: tuple[str, ...],
     from kvlaw.conformance.vectors.form import VectorsError
     from kvlaw.conformance.vectors.replaying import replay as replayed
 
-    opened = chosen_by(settings, mapping).open(target)
+    opened, _ = open_named(target, chosen_by(settings, mapping))
     try:
         lines = list(replayed(file, opened.subject, opened.name))
     except VectorsError as error:
@@ -100,13 +101,12 @@ def _write(lines: Iterable[str], out: Path | None) -> None:
     """Write lines, completely or not at all, or to stdout."""
     text = "".join(lines)
     if out is None:
-        click.echo(text, nl=False)
+        emit(text)
         return
     try:
         out.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        errors.print(f"-o {out}: {error.strerror or error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(UNUSABLE)
+        raise click.UsageError(f"-o {out}: {error.strerror or error}") from None
 
 
 __all__ = ["vectors"]

@@ -5,6 +5,7 @@ is written, is checked as configured. Options of the command line win. Expectati
 ``target`` says; those for a target that is neither configured nor checked are ``misplaced``.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,12 +82,24 @@ class Project:
 
     def _chosen(self, target: str | None) -> tuple[TargetSettings, ...]:
         if target is not None:
-            return (self.configured(target) or TargetSettings(target),)
+            return (self.named(target),)
         if not self.configuration.targets:
             where = self.configuration.path
             lacks = f"{where} names no targets" if where is not None else "there is no configuration here or above"
             raise ConfigurationError(f"no target: {lacks}; name one (kvlaw check TARGET), or run `kvlaw init TARGET`")
         return self.configuration.targets
+
+    def named(self, target: str) -> TargetSettings:
+        """Find a configured target, or take another as it is written; raise ``ConfigurationError`` if it is none."""
+        from kvlaw.conformance.opening import full_name
+        from kvlaw.conformance.subjects.targets import is_written, members, unknown
+
+        if (known := self.configured(target)) is not None:
+            return known
+        names = tuple(settings.called for settings in self.configuration.targets)
+        if names and not is_written(full_name(target)) and members(target) == (target,):
+            raise ConfigurationError(unknown(target, names))
+        return TargetSettings(target)
 
     def _members(self, settings: TargetSettings, given: Given) -> list[Job]:
         from kvlaw.conformance.subjects.targets import members
@@ -137,6 +150,9 @@ def open_project(configuration: Configuration, expectations: Path | None, *, may
     file = expectations or configuration.expectations_file
     if file is None or (may_lack and not file.exists()):
         return Project(configuration, file)
+    if not os.path.lexists(file):
+        way = "`kvlaw check --update-expectations` makes it from what fails now; an empty file lists nothing"
+        raise ConfigurationError(f"{file}: there is no such file of expectations: {way}")
     return Project(configuration, file, read_file(file))
 
 

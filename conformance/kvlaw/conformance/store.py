@@ -11,22 +11,28 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from attrs import frozen
+from attrs import asdict, frozen
 
+from kvlaw.conformance.compare import Divergence
 from kvlaw.conformance.failures import ENDED, Failure
 from kvlaw.conformance.guard import printable
-from kvlaw.spec.clauses import PROFILES, Profile
+from kvlaw.spec.clauses import PROFILES, Profile, load_clauses
+from kvlaw.spec.nearest import nearest
+from kvlaw.spec.structure import load as structured
 from kvlaw.spec.structure import shown
 from kvlaw.spec.trace import Trace, TraceError
 
 FOLDER = Path(".kvlaw") / "failures"
+_LISTED = 5
+"""So many are named where none is found."""
 
 
 @frozen
 class Stored:
     """A stored failure: its id, target, clause and trace, and the profile by which it fails.
 
-    A trace that was written by hand has no target and no profile; ``note`` is what was expected and observed.
+    A trace that was written by hand has no target and no profile. ``found`` is how law and target parted when it was
+    found; older files do not say so.
     """
 
     id: str
@@ -34,12 +40,12 @@ class Stored:
     clause: str
     trace: Trace
     profile: Profile | None = None
-    note: str = ""
+    found: Divergence | None = None
 
     @property
     def crashed(self) -> bool:
         """Whether it ended the process in which it was found."""
-        return f"observed error {ENDED}" in self.note
+        return self.found is not None and self.found.observed.startswith(f"error {ENDED}")
 
     @property
     def words(self) -> list[str]:
@@ -60,6 +66,7 @@ def save(failure: Failure, folder: Path = FOLDER) -> Path:
         "profile": failure.profile,
         "expect": failure.clause,
         "note": note,
+        "found": asdict(failure.divergence),
     }
     partial = path.with_suffix(f".{os.getpid()}.partial")  # pytest workers may find the same failure
     partial.write_text(json.dumps(data, indent=1) + "\n")
@@ -97,8 +104,20 @@ def _read(text: str, name: str) -> Stored:
         shlex.split(target)
     except ValueError as error:
         raise TraceError(f"target: {shown(target)} cannot be read as words: {error}") from None
-    name, expect, note = (str(data.get(key, default)) for key, default in (("id", name), ("expect", ""), ("note", "")))
-    return Stored(printable(name), target, expect, trace, profile, note)
+    named = printable(str(data.get("id", name)))
+    return Stored(named, target, str(data.get("expect", "")), trace, profile, _found(data.get("found")))
+
+
+def _found(data: object) -> Divergence | None:
+    """Read how law and target parted; None for what no check has written."""
+    if data is None:
+        return None
+    try:
+        found = structured(Divergence, data, "found")
+    except TraceError:
+        return None
+    whole = all(number is None or number >= 0 for number in (found.row, found.layer, found.query))
+    return found if whole and found.clause in load_clauses() else None
 
 
 def find(name: str, folder: Path = FOLDER) -> Path:
@@ -114,8 +133,10 @@ def find(name: str, folder: Path = FOLDER) -> Path:
         return alike[0]
     if _is(Path(name), Path.is_dir):
         raise TraceError(f"{name} is a folder: name a file with one trace, or the id of a stored failure")
-    there = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "nothing"
-    raise TraceError(f"no file and no stored failure is called {name!r}; {folder} holds {there}")
+    there = [path.stem for path in all_stored(folder)]
+    more = f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
+    listed = ", ".join(there[:_LISTED]) + more or "nothing"
+    raise TraceError(f"no file and no stored failure is called {name!r}{nearest(name, there)}; {folder} holds {listed}")
 
 
 def _is(path: Path, what: Callable[[Path], bool]) -> bool:

@@ -17,6 +17,7 @@ from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, Iterabl
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from kvlaw.spec.calls import CALLS, Call
+from kvlaw.spec.nearest import nearest
 
 Json: TypeAlias = dict[str, Any]
 Value = TypeVar("Value")
@@ -66,8 +67,10 @@ def _explain_fields(error: ClassValidationError, data: object, where: str) -> Tr
     inside, others = error.group_exceptions()
     for other in others:
         if isinstance(other, ForbiddenExtraKeysError):
-            known = ", ".join(sorted(written(a.name) for a in attrs.fields(other.cl)))
-            return TraceError(f"{where}: unknown field {', '.join(sorted(other.extra_fields))}; known are {known}")
+            known = sorted(written(a.name) for a in attrs.fields(other.cl))
+            odd = sorted(other.extra_fields)
+            hint = nearest(odd[0], known) if len(odd) == 1 else ""
+            return TraceError(f"{where}: unknown field {', '.join(odd)}{hint}; known are {', '.join(known)}")
     missing = [written(note.name) for inner, note in inside if isinstance(inner, KeyError)]
     if missing:
         return TraceError(f"{where}: {', '.join(missing)} is missing")
@@ -175,7 +178,8 @@ def _call(value: object, _: Any) -> Call:
     body = _object(value)
     verb = body.get("call")
     if not isinstance(verb, str) or verb not in CALLS:
-        raise ValueError(f"unknown call {shown(verb)}; known are {', '.join(CALLS)}")
+        hint = nearest(verb, CALLS) if isinstance(verb, str) else ""
+        raise ValueError(f"unknown call {shown(verb)}{hint}; known are {', '.join(CALLS)}")
     return _CONVERTER.structure({name: item for name, item in body.items() if name != "call"}, CALLS[verb])
 
 

@@ -23,6 +23,7 @@ from attrs import field, frozen
 from kvlaw.spec.calls import CALLS, Call, MakeCache, Merge, OpenList
 from kvlaw.spec.claims import CLAIMS, MOST, OF_QUERIES, Claim, format_tokens, parse_claims, parse_tokens, write_claims
 from kvlaw.spec.config import Config, LayerSpec
+from kvlaw.spec.nearest import nearest
 from kvlaw.spec.structure import Json, written
 from kvlaw.spec.trace import Trace, TraceError, load
 
@@ -181,7 +182,7 @@ def parse_call(text: str) -> tuple[Call, int]:
     """Read one call without what is expected of it, and how often it is made (``x5``)."""
     verb, *words = text.split()
     if verb not in CALLS:
-        raise TraceError(f"{text!r}: unknown call {verb!r}; known are {', '.join(CALLS)}")
+        raise TraceError(f"{text!r}: unknown call {verb!r}{nearest(verb, CALLS)}; known are {', '.join(CALLS)}")
     data, words = _made_of(verb, words, text)
     times = 1
     while words:

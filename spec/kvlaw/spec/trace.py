@@ -58,6 +58,7 @@ class Document:
     expect: Any = None
     target: Any = None
     profile: Any = None
+    found: Any = None
 
 
 def read_json(text: str) -> Any:

@@ -17,15 +17,15 @@ def rewrite(project: Project, learnt: Iterable[Learnt]) -> str:
         ConfigurationError: for a file that is written in a form that is not edited; OSError if it cannot be written.
     """
     edits, after = edits_of(project.expected, learnt)
-    if not edits:
-        return "nothing to change"
     path = project.where
+    if not edits and (project.file is None or path.exists()):
+        return "nothing to change"
     text = edited(text_of(path) if path.exists() else HEAD, edits)
     if not check_written(text, after):
         raise ConfigurationError("what would be written is not what was learnt: edit it by hand")
     write_all({path: text})
     counts = ((len(edits.added), "added"), (len(edits.refreshed), "refreshed"), (len(edits.removed), "removed"))
-    return ", ".join(f"{count} {what}" for count, what in counts if count)
+    return ", ".join(f"{count} {what}" for count, what in counts if count) or "made, with nothing to list"
 
 
 def edits_of(before: tuple[Expected, ...], learnt: Iterable[Learnt]) -> tuple[Edits, list[Expected]]:

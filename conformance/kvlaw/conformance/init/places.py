@@ -39,8 +39,9 @@ def places_in(folder: Path, *, force: bool) -> Places:
     there = [path for path in (places.expectations, places.workflow) if path.exists()]
     there += [configuration] if _says_something(configuration) else []
     if there and not force:
-        names = ", ".join(str(path.relative_to(folder)) + _part(path) for path in there)
-        raise ConfigurationError(f"{names} is there already: use --force to write it anew, or edit it")
+        *first, last = (str(path.relative_to(folder)) + _part(path) for path in there)
+        names, are, them = (f"{', '.join(first)} and {last}", "are", "them") if first else (last, "is", "it")
+        raise ConfigurationError(f"{names} {are} there already: use --force to write {them} anew, or edit {them}")
     for path in (places.configuration, places.expectations, places.workflow):
         _check_writable(path)
     return places

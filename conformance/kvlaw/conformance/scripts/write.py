@@ -11,6 +11,7 @@ from kvlaw.conformance.reports.words import clean
 from kvlaw.conformance.scripts.calls import Writer
 from kvlaw.conformance.scripts.checks import check_lines
 from kvlaw.conformance.scripts.made import Made, ScriptError, made_of
+from kvlaw.conformance.scripts.prune import pruned
 from kvlaw.spec.calls import Call, LookAt
 from kvlaw.spec.config import Config
 from kvlaw.spec.structure import TraceError
@@ -53,7 +54,7 @@ def _script(failure: FailureFound) -> str:
         raise ScriptError("its trace did not fail when it was run again")
     writer = Writer(made, config)
     body = _body(failure, writer)
-    return "".join([_head(failure, made), _helpers(writer, config), "\n\n", *body])
+    return pruned("".join([_head(failure, made), _helpers(writer, config), "\n\n", *body]))
 
 
 def check_duck(subject: object, name: str) -> None:

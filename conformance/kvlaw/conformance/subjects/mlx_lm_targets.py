@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from kvlaw.conformance.adapter import Adapter
-from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.conformance.subjects.errors import MisnamedError, TargetError, nearest
 from kvlaw.conformance.subjects.mlx_lm_library import INSTALLED, Library
 from kvlaw.spec.config import RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Kind
 
@@ -101,10 +101,14 @@ def open_release(name: str, options: Options) -> Adapter:
         TargetError: for another name, a release that was not fetched, or a cache that it has not.
     """
     from kvlaw.conformance.releases.modules import load
-    from kvlaw.conformance.releases.store import ReleaseError
+    from kvlaw.conformance.releases.store import ReleaseError, place
 
     version, known, cache = read_release(name)
     _check_step(name, known, options.get("step"))
+    try:
+        place(version)
+    except ReleaseError as error:
+        raise MisnamedError(f"release:{name}: {error}") from None
     try:
         library = Library(load(version))
     except ReleaseError as error:
@@ -117,10 +121,10 @@ def read_release(name: str) -> tuple[str, Known, str]:
     """Read ``mlx-lm==VERSION:CACHE``; raise ``TargetError`` that says how it is written."""
     written = _WRITTEN.fullmatch(name)
     if written is None:
-        raise TargetError(f"release:{name} is no release and cache; write PACKAGE==VERSION:CACHE, as {_EXAMPLE}")
+        raise MisnamedError(f"release:{name} is no release and cache; write PACKAGE==VERSION:CACHE, as {_EXAMPLE}")
     version, cache = written["version"].strip(), written["cache"]
     if cache not in CACHES:
-        raise TargetError(f"release:{name}: unknown cache {cache!r}{nearest(cache, CACHES)}; known are {_listed()}")
+        raise MisnamedError(f"release:{name}: unknown cache {cache!r}{nearest(cache, CACHES)}; known are {_listed()}")
     return version, CACHES[cache], cache
 
 
@@ -139,7 +143,7 @@ def _check_there(version: str, cache: str, library: Library) -> None:
 def _check_step(name: str, known: Known, step: str | None) -> None:
     if step is not None and step not in known.steps:
         ways = ", ".join(known.steps) or "there is none for this cache"
-        raise TargetError(f"step={step}: release:{name} has no such way to compile a step; {ways}")
+        raise MisnamedError(f"step={step}: release:{name} has no such way to compile a step; {ways}")
 
 
 def _listed() -> str:

@@ -39,7 +39,7 @@ from kvlaw.conformance.subjects.contract_rows import ContractRowsAdapter, is_con
 from kvlaw.conformance.subjects.contract_type import ContractAdapter, is_contract_type
 from kvlaw.conformance.subjects.duck import DuckAdapter, is_duck
 from kvlaw.conformance.subjects.duck_rows import DuckRowsAdapter
-from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.conformance.subjects.errors import MisnamedError, TargetError, nearest
 from kvlaw.conformance.subjects.mlx_arrays import MlxArrays, has_mlx
 from kvlaw.spec.config import KINDS, POLICIES, ROW_KINDS, SERIAL_KINDS, WINDOWED, Config, Kind, LayerSpec, Policy
 
@@ -48,7 +48,7 @@ FIELDS = ("kind", "window", "sinks", "rows", "dtype", "batch", "kv_heads", "head
 """What a factory can be given."""
 
 ALIASES = {
-    "window": ("max_size", "max_len", "window_size", "sliding_window", "capacity"),
+    "window": ("max_size", "size", "max_len", "maxlen", "max_length", "window_size", "sliding_window", "capacity"),
     "sinks": ("keep", "num_sinks"),
     "bits": ("kv_bits", "nbits", "num_bits", "key_bits"),
     "value_bits": ("v_bits",),
@@ -65,7 +65,7 @@ def find(text: str) -> Any:
     """Import ``module:attribute``; raise ``TargetError`` that says what is missing."""
     name, colon, path = text.partition(":")
     if not name or not colon or not path:
-        raise TargetError(f"py:{text}: write py:module:attribute, such as py:acme.cache:RingCache")
+        raise MisnamedError(f"py:{text}: write py:module:attribute, such as py:acme.cache:RingCache")
     found = _module(name)
     for part in path.split("."):
         if not hasattr(found, part):
@@ -110,7 +110,7 @@ class Factory:
     def _signature(self) -> Mapping[str, inspect.Parameter]:
         for name in self.mapping:
             if name not in FIELDS:
-                raise TargetError(
+                raise MisnamedError(
                     f"no field {name!r} to map{nearest(name, FIELDS)}; the fields are {', '.join(FIELDS)}"
                 )
         try:
@@ -120,7 +120,7 @@ class Factory:
         open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
         for name, parameter in self.mapping.items():
             if parameter not in parameters and not open_ended:
-                raise TargetError(
+                raise MisnamedError(
                     f"py:{self.text} takes no {parameter!r}, to which {name} is mapped{nearest(parameter, parameters)}"
                 )
         return parameters
@@ -203,11 +203,18 @@ class Factory:
                 parameter.VAR_KEYWORD,
             )
             if wanted and (name not in given or parameter.kind is parameter.POSITIONAL_ONLY):
-                field = next((field for field, names in ALIASES.items() if name in names), "FIELD")
-                raise TargetError(
-                    f"py:{self.text} wants {name!r}, which is no field of a {layer.kind} cache; map a field to it "
-                    f"(--map {field}={name}; fields are {', '.join(FIELDS)}), or point to a factory of your own"
-                )
+                raise TargetError(self._wanting(name, layer))
+
+    def _wanting(self, name: str, layer: LayerSpec) -> str:
+        """Say of a parameter without a default that no field has its name, and how to give it one."""
+        field = next((field for field, names in ALIASES.items() if name in names), "")
+        kind = "a ring" if field in ("window", "sinks") or not layer.grows else "a cache"
+        way = f"say which field it is: --map {field or 'FIELD'}={name}"
+        listed = f"fields are {', '.join(FIELDS)}"
+        return (
+            f"py:{self.text} wants {name!r}, which no field of {kind} is called; {way} ({listed}), "
+            "or point to a factory of your own"
+        )
 
     def _hint(self, name: str) -> str:
         likely = next((p for p in ALIASES.get(name, ()) if p in self.parameters), "PARAMETER")
@@ -228,7 +235,7 @@ def arrays_named(name: str | None) -> Arrays:
     if name == "numpy":
         return NumpyArrays()
     if name != "mlx":
-        raise TargetError(f"array={name}: the libraries are mlx and numpy")
+        raise MisnamedError(f"array={name}: the libraries are mlx and numpy")
     if not has_mlx():
         raise TargetError(
             "array=mlx: MLX is not installed; pip install mlx, or give the cache NumPy arrays (array=numpy)"
@@ -278,7 +285,7 @@ def _adapted(factory: Factory, options: Mapping[str, str]) -> Adapter:
 def _adapted_groups(factory: Factory, asked: str | None) -> ArrayAdapter:
     """Adapt groups that a factory makes of so many rows."""
     if asked not in (None, *ROW_KINDS):
-        raise TargetError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
+        raise MisnamedError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
     able: list[Kind] = [kind for kind in ROW_KINDS if factory.takes("window") or kind == "full_rows"]
     kinds: tuple[Kind, ...] = tuple(k for k in able if asked in (None, k) and (k != "full_rows" or factory.grows()))
     if not kinds:
@@ -343,7 +350,7 @@ def _layer(kind: Kind, policy: Policy) -> LayerSpec:
 def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], Any]:
     """Build one cache of each kind that is asked for, or of each that can be built."""
     if asked is not None and asked not in KINDS:
-        raise TargetError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
+        raise MisnamedError(f"kind={asked}: the kinds are {', '.join(KINDS)}")
     built: dict[Kind, Any] = {}
     errors: list[TargetError] = []
     for kind in KINDS if asked in ROW_KINDS else SERIAL_KINDS:
@@ -353,7 +360,7 @@ def _examples(factory: Factory, asked: str | None) -> tuple[tuple[Kind, ...], An
             except TargetError as error:
                 errors.append(error)
     if not built:
-        raise errors[-1 if factory.takes("window") else 0]  # what takes a window is meant to make rings
+        raise errors[-1 if factory.takes("window") or factory.takes("sinks") else 0]  # it is meant to make rings
     return tuple(built), next(iter(built.values()))
 
 

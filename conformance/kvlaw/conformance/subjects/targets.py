@@ -23,8 +23,9 @@ from kvlaw.conformance.guard import describe
 from kvlaw.conformance.interrupts import users_alone
 from kvlaw.conformance.staying import staying
 from kvlaw.conformance.subjects.declared import check_declared
-from kvlaw.conformance.subjects.errors import TargetError, nearest
+from kvlaw.conformance.subjects.errors import MisnamedError, TargetError, nearest
 from kvlaw.conformance.subjects.mlx_lm_targets import CACHES, open_release, read_release
+from kvlaw.conformance.subjects.paths import meant_by_path
 from kvlaw.reference.numerics.quantized_attention import KERNEL_SETS, KernelSet
 from kvlaw.spec.config import KINDS, RECURRENT_KINDS, ROW_KINDS, SERIAL_KINDS, Config, Kind, Policy
 from kvlaw.spec.contract import Subject
@@ -130,7 +131,8 @@ def open_target(text: str, options: Options = NOTHING, mapping: Mapping[str, str
     """Make the subject that ``text`` names.
 
     ``options`` are ``clone``, ``kind``, ``array`` and ``seconds`` (the limit of one call); ``mapping`` says by which
-    parameter a factory takes a field of the configuration.  Raises ``TargetError`` if the target cannot be run.
+    parameter a factory takes a field of the configuration.  Raises ``TargetError`` if the target cannot be run,
+    ``MisnamedError`` if there can be none of that name, or with that option.
     """
     scheme, name = _split(text)
     _check(scheme, options, mapping)
@@ -199,14 +201,40 @@ def check_name(text: str, options: Options = NOTHING, mapping: Mapping[str, str]
     elif scheme == "release":
         read_release(name)
     elif scheme == "py" and not all(name.partition(":")):
-        raise TargetError(f"py:{name}: write py:module:attribute, such as py:acme.cache:RingCache")
+        raise MisnamedError(f"py:{name}: write py:module:attribute, such as py:acme.cache:RingCache")
+
+
+def is_written(text: str) -> bool:
+    """Say whether a text is written as targets are: a scheme, a colon, a name."""
+    scheme, colon, name = text.partition(":")
+    return bool(colon) and scheme in OPTIONS and bool(name)
+
+
+def unknown(text: str, configured: tuple[str, ...] = ()) -> str:
+    """Say of a text that no target has it for a name, which is meant, and which there are: those configured first."""
+    if hint := meant_by_path(text):
+        return f"{text.removeprefix('py:')!r} is no target{hint}"
+    if not configured:
+        return f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}"
+    meant = nearest(text, configured) or _meant(text)
+    if meant:
+        return f"unknown target {text!r}{meant} configured are {', '.join(configured)}; kvlaw check --help lists others"
+    listed = "\n".join(f"  {name}" for name in configured)
+    return f"unknown target {text!r}; configured are\n{listed}\nothers are\n{_listed()}"
 
 
 def _split(text: str) -> tuple[str, str]:
-    scheme, colon, name = text.partition(":")
-    if not colon or scheme not in OPTIONS or not name:
-        raise TargetError(f"unknown target {text!r}{_meant(text)}; targets are\n{_listed()}")
+    scheme, _, name = text.partition(":")
+    if not is_written(text) or _names_file(text):
+        raise MisnamedError(unknown(text))
     return scheme, name
+
+
+def _names_file(text: str) -> bool:
+    """Say whether ``py:`` is given a file where it takes a module."""
+    scheme, _, name = text.partition(":")
+    module = name.partition(":")[0]
+    return scheme == "py" and ("/" in module or module.endswith(".py"))
 
 
 def _meant(text: str) -> str:
@@ -230,14 +258,14 @@ def _check(scheme: str, options: Options, mapping: Mapping[str, str]) -> None:
     """Refuse options that targets of a scheme do not take; raises ``TargetError``."""
     for name in options:
         if name not in OPTIONS[scheme]:
-            raise TargetError(
+            raise MisnamedError(
                 f"a {scheme}: target has no option {name!r}{nearest(name, (*OPTIONS[scheme], *_FIELDS))}; "
                 f"it takes {', '.join(OPTIONS[scheme])}, and every field of a configuration: {', '.join(_FIELDS)}"
             )
     if mapping and scheme != "py":
-        raise TargetError(f"only py: targets map fields to parameters, not {scheme}: targets")
+        raise MisnamedError(f"only py: targets map fields to parameters, not {scheme}: targets")
     if (clone := options.get("clone")) is not None and clone not in CLONES:
-        raise TargetError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
+        raise MisnamedError(f"clone={clone}{nearest(clone, CLONES)}; the ways to copy are {', '.join(CLONES)}")
 
 
 def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what: str = "a call") -> float:
@@ -246,15 +274,15 @@ def _seconds(options: Options, usual: str = SECONDS, name: str = "seconds", what
     try:
         seconds = float(text)
     except ValueError:
-        raise TargetError(f"{name}={text}: the time limit of {what} is a number of seconds") from None
+        raise MisnamedError(f"{name}={text}: the time limit of {what} is a number of seconds") from None
     if not 0 < seconds <= MOST_SECONDS:
-        raise TargetError(f"{name}={text}: the time limit of {what} is above 0, and at most {MOST_SECONDS:,} (a day)")
+        raise MisnamedError(f"{name}={text}: the time limit of {what} is above 0, and at most {MOST_SECONDS:,} (a day)")
     return seconds
 
 
 def _known(name: str) -> Builtin:
     if name not in BUILTINS:
-        raise TargetError(f"unknown target 'builtin:{name}'{nearest(name, BUILTINS)}; targets are\n{_listed()}")
+        raise MisnamedError(f"unknown target 'builtin:{name}'{nearest(name, BUILTINS)}; targets are\n{_listed()}")
     return BUILTINS[name]
 
 
@@ -282,9 +310,9 @@ def _check_kernels(name: str, builtin: Builtin, kernels: str | None) -> None:
         return
     if not builtin.coded:
         coded = ", ".join(f"builtin:{known}" for known, found in BUILTINS.items() if found.coded)
-        raise TargetError(f"kernels={kernels}: builtin:{name} has no kernel sets; {coded} have")
+        raise MisnamedError(f"kernels={kernels}: builtin:{name} has no kernel sets; {coded} have")
     if kernels not in KERNEL_SETS:
-        raise TargetError(
+        raise MisnamedError(
             f"kernels={kernels}{nearest(kernels, KERNEL_SETS)}; the kernel sets are {', '.join(KERNEL_SETS)}"
         )
 
@@ -295,8 +323,8 @@ def _check_steps(name: str, builtin: Builtin, step: str | None) -> None:
         return
     if not builtin.steps:
         able = ", ".join(f"builtin:{known}" for known, found in BUILTINS.items() if found.steps)
-        raise TargetError(f"step={step}: the steps of builtin:{name} are not made by an option; those of {able} are")
-    raise TargetError(f"step={step}{nearest(step, builtin.steps)}; the ways are {', '.join(builtin.steps)}")
+        raise MisnamedError(f"step={step}: the steps of builtin:{name} are not made by an option; those of {able} are")
+    raise MisnamedError(f"step={step}{nearest(step, builtin.steps)}; the ways are {', '.join(builtin.steps)}")
 
 
 def _python(name: str, options: Options, mapping: Mapping[str, str]) -> Adapter:
@@ -368,7 +396,7 @@ def _planted(name: str) -> Any:
 
     known = load_faults()
     if name not in known:
-        raise TargetError(f"unknown fault {name!r}{nearest(name, known)}; `kvlaw faults` lists them")
+        raise MisnamedError(f"unknown fault {name!r}{nearest(name, known)}; `kvlaw faults` lists them")
     return known[name]
 
 
@@ -389,10 +417,12 @@ __all__ = [
     "TargetError",
     "arithmetic_is_modelled",
     "check_name",
+    "is_written",
     "known_targets",
     "members",
     "nearest",
     "open_object",
     "open_target",
     "target_kinds",
+    "unknown",
 ]

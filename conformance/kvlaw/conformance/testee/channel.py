@@ -6,6 +6,7 @@ thread drains its stderr and keeps the last lines. Once lost, a testee is ended 
 
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -32,6 +33,9 @@ _LAST = 5.0
 """Seconds for a process that was ended by force to be gone."""
 _LINES = 12
 _WIDEST = 300
+_TOLD = 4
+_ERROR = re.compile(r"error\b|exception\b|\bpanicked\b|\bfatal\b", re.IGNORECASE)
+"""By these words a line tells what went wrong, where a stack, or more of it, comes behind."""
 
 
 class LostError(Exception):
@@ -40,10 +44,11 @@ class LostError(Exception):
 
 @define
 class Tail:
-    """The last lines of a stream, read by a thread of its own."""
+    """The last lines of a stream, and the first that tells an error, read by a thread of its own."""
 
     stream: IO[bytes]
     lines: deque[str] = field(factory=lambda: deque[str](maxlen=_LINES))
+    error: str = ""
     _thread: threading.Thread = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -56,16 +61,24 @@ class Tail:
         with contextlib.suppress(OSError, ValueError):
             while piece := os.read(self.stream.fileno(), 1 << 16):
                 *lines, left = (left + piece).split(b"\n")
-                self.lines.extend(line[:_WIDEST].decode("utf-8", "replace") for line in lines if line.strip())
+                self._take(lines)
                 left = left[:_WIDEST]
-        if left.strip():
-            self.lines.append(left.decode("utf-8", "replace"))
+        self._take([left])
         self.stream.close()
 
+    def _take(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if line.strip():
+                text = line[:_WIDEST].decode("utf-8", "replace")
+                self.error = self.error or (text if _ERROR.search(text) else "")
+                self.lines.append(text)
+
     def told(self, seconds: float = 0.0) -> str:
-        """Give the last lines on one line, after the stream's end or so many seconds."""
+        """Give the last lines on one line, after the stream's end or so many seconds; before them the first error."""
         self._thread.join(seconds)
-        return " | ".join(printable(line) for line in tuple(self.lines)[-4:])
+        last = tuple(self.lines)[-_TOLD:]
+        first = (self.error.strip(), "...") if self.error and self.error not in last else ()
+        return " | ".join(printable(line) for line in (*first, *last))
 
 
 @define(eq=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from kvlaw.conformance.subjects.errors import TargetError
+from kvlaw.conformance.subjects.errors import MisnamedError, TargetError
 from kvlaw.conformance.testee.channel import Channel, LostError, quoted
 from kvlaw.conformance.testee.reaper import Reaper
 from kvlaw.spec import wire
@@ -33,11 +33,11 @@ class Launch:
         try:
             words = tuple(shlex.split(text))
         except ValueError as error:
-            raise TargetError(f"cmd:{text} cannot be read as a command line: {error}") from None
+            raise MisnamedError(f"cmd:{text} cannot be read as a command line: {error}") from None
         if not words or not words[0]:
-            raise TargetError("cmd: names no command; write 'cmd:./testee --flag'")
+            raise MisnamedError("cmd: names no command; write 'cmd:./testee --flag'")
         if any("\0" in word for word in words):
-            raise TargetError("cmd: a command line has no zero bytes")
+            raise MisnamedError("cmd: a command line has no zero bytes")
         words = (str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0], *words[1:])
         return cls(f"cmd:{text}", words, seconds, None if log is None else Path(log))
 
@@ -117,7 +117,7 @@ def _check_log(path: Path) -> None:
         with path.open("ab"):
             pass
     except OSError as error:
-        raise TargetError(f"log={path}: {error.strerror}") from None
+        raise MisnamedError(f"log={path}: {error.strerror}") from None
 
 
 __all__ = ["HELLO_SECONDS", "SMOKE", "Launch", "harness", "read_answer"]

@@ -99,7 +99,7 @@ class Smoke:
             self.steps.append(Tried(what, "wrong", str(error), "look the field up: `kvlaw docs testee`"))
             return False
         except (LostError, TargetError) as error:
-            self.steps.append(Tried(what, "wrong", str(error), remedy(str(error))))
+            self.steps.append(Tried(what, "wrong", str(error), remedy(str(error), started=self.told is not None)))
             return False
         return True
 
@@ -172,7 +172,7 @@ class Smoke:
     def _mute(self, told: str) -> WrongError:
         """Find out why no hello comes: a second process is asked, and its stdin closed, so that it flushes at last."""
         if not told.startswith("no answer within"):
-            return WrongError(told, remedy(told))
+            return WrongError(told, remedy(told, started=False))
         other = self.launch.process(self.reaper)
         other.say(wire.write_line({"id": 0, **wire.hello(*harness())}))
         other.close_stdin()

@@ -1,5 +1,7 @@
 """The table of a smoke test."""
 
+import shlex
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,12 +16,13 @@ def print_smoke(console: Console, target: str, steps: list[Tried]) -> int:
     wrong = [step for step in steps if step.word == "wrong"]
     console.print(_table(steps, remedies=bool(wrong)))
     if not wrong:
-        console.print(f"{target} speaks the testee protocol; now: kvlaw check '{target}'", style="green", markup=False)
+        told = f"{target} speaks the testee protocol; now: kvlaw check {shlex.quote(target)}"
+        console.print(told, style="green", markup=False, soft_wrap=True)  # a command is pasted as one line
         return 0
     tried = sum(step.word != "not tried" for step in steps)
     told = f"{len(wrong)} of {tried} step{'' if tried == 1 else 's'} went wrong"
     left = f", {len(steps) - tried} could not be tried" if tried < len(steps) else ""
-    console.print(f"{target}: {told}{left}", style="red", markup=False)
+    console.print(f"{target}: {told}{left}", style="red", markup=False, soft_wrap=True)
     return 1
 
 

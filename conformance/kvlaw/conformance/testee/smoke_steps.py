@@ -74,8 +74,10 @@ def same_bits(side: str, sent: Bits, got: Bits) -> None:
         raise WrongError(told, "move tensors as bytes, little endian, the last axis first; never through numbers")
 
 
-def remedy(told: str) -> str:
-    """Say what to do about a testee that was lost."""
+def remedy(told: str, *, started: bool = True) -> str:
+    """Say what to do about a testee that was lost, or that ended before it had answered anything."""
+    if "exited with code" in told and not started:
+        return "it ends before it answers the hello: see what it wrote to stderr, or run its command by hand"
     for sign, remedy in (
         ("no answer within", "answer every message, and flush stdout after every line"),
         ("was ended by signal", "it crashed: run it by hand with the same lines (--set log=FILE writes them down)"),
