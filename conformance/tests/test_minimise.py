@@ -59,6 +59,12 @@ CASES: dict[str, tuple[Callable[[Trace], bool], str]] = {
 }
 
 
+def test_the_convolution_of_a_recurrent_layer_is_as_wide_as_usual():
+    start = trace("recurrent_rows conv=5 ; advance 2 ; extract 0 as e1 ; advance 1 on e1")
+    shortest = minimise(start, lambda t: any(call.verb == "extract" for call in t.calls)).trace
+    assert write(shortest) == "recurrent_rows rows=1 ; extract 0 as e1"
+
+
 def lengths(candidate: Trace) -> list[int]:
     return [call.appends for call in candidate.calls if call.appends]
 

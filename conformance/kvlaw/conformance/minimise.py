@@ -211,6 +211,7 @@ _SIMPLER: dict[str, tuple[Any, ...]] = {
     "head_dim": (64,),
     "value_dim": (64,),
     "seed": (0,),
+    "conv": (),
 }
 _DEFAULTS = {a.name: a.default for a in attrs.fields(Config)}
 
