@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from homemade_caches import growing
 
 from kvlaw.conformance import corpus
 from kvlaw.conformance.cli import cli
@@ -83,24 +84,14 @@ def test_a_target_that_diverges_is_told_with_the_clause():
     assert "py:wrong:Cache shows" in found.output
 
 
-WRONG = '''
-import numpy as np
-
-
-class Cache:
-    """Forgets its first token with the third."""
-
-    def __init__(self):
-        self.keys, self.values, self.offset = None, None, 0
-
-    def update_and_fetch(self, keys, values):
-        past = () if self.keys is None else (self.keys,), () if self.values is None else (self.values,)
-        self.keys, self.values = np.concatenate([*past[0], keys], 2), np.concatenate([*past[1], values], 2)
-        self.offset += keys.shape[2]
+WRONG = growing(
+    "Forgets its first token with the third.",
+    """\
         if self.offset == 3:
             self.keys, self.values = self.keys[:, :, 1:], self.values[:, :, 1:]
         return self.keys, self.values
-'''
+""",
+)
 
 
 def check_wrong(*more: str) -> Result:

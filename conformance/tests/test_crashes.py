@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from homemade_caches import growing
 
 from kvlaw.conformance import blackbox
 from kvlaw.conformance.cli import cli
@@ -23,24 +24,9 @@ from kvlaw.conformance.subjects.targets import open_target
 from kvlaw.spec.text_form import parse, write
 
 CALL = "from kvlaw.conformance.cli import main; main()"
-CACHE = '''
-import ctypes
-import os
-import signal
-
-import numpy as np
-
-
-class Cache:
-    """Ends its process where it is asked to take back a negative number of positions."""
-
-    def __init__(self):
-        self.keys, self.values, self.offset = None, None, 0
-
-    def update_and_fetch(self, keys, values):
-        past = () if self.keys is None else (self.keys,), () if self.values is None else (self.values,)
-        self.keys, self.values = np.concatenate([*past[0], keys], 2), np.concatenate([*past[1], values], 2)
-        self.offset += keys.shape[2]
+CACHE = growing(
+    "Ends its process where it is asked to take back a negative number of positions.",
+    """\
         return self.keys.copy(), self.values.copy()
 
     def is_trimmable(self):
@@ -55,7 +41,11 @@ class Cache:
             self.keys[:, :, : self.offset], self.values[:, :, : self.offset]
         )
         return n
-'''
+""",
+    "ctypes",
+    "os",
+    "signal",
+)
 ENDS = {"a signal": "os.kill(os.getpid(), signal.SIGSEGV)", "an exit": "ctypes.CDLL(None)._exit(3)", "none": "return 0"}
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from expected_entries import HOLDS, STALE
 
 from kvlaw.conformance.corpus import example_entries
 from kvlaw.conformance.faults.registry import load_faults
@@ -25,15 +26,6 @@ allow_incomplete = true
 name = "ring"
 target = "fault:trims-a-wrapped-ring"
 """
-HOLDS = """\
-[[expected]]
-target = "ring"
-clause = "TRIM-4"
-trace = "ring window=1 ; decode ; trim 1"
-reason = "obeyed until 2.0"
-link = "https://example.org/12"
-"""
-STALE = HOLDS.replace("TRIM-4", "POS-2").replace("ring window=1 ; decode ; trim 1", "ring window=1 ; decode")
 SUITE = "from kvlaw.conformance import conformance_tests\ntest_it = conformance_tests({})\n"
 CHOSEN = ("-k", "TRIM-4] or POS-2] or VIS-1] or verdict")
 """Some items only: the check behind them is whole."""

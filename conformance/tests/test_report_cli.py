@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
+from homemade_caches import growing
 
 from kvlaw.conformance.check import replay
 from kvlaw.conformance.cli import cli
@@ -31,24 +32,14 @@ from kvlaw.conformance.store import save
 from kvlaw.spec.text_form import parse
 
 SAMPLE = Path(__file__).parent / "report_samples" / "run.ndjson"
-WRONG = '''
-import numpy as np
-
-
-class Cache:
-    """Forgets its first token with the third{doc}."""
-
-    def __init__(self):
-        self.keys, self.values, self.offset = None, None, 0
-
-    def update_and_fetch(self, keys, values):
-        past = () if self.keys is None else (self.keys,), () if self.values is None else (self.values,)
-        self.keys, self.values = np.concatenate([*past[0], keys], 2), np.concatenate([*past[1], values], 2)
-        self.offset += keys.shape[2]
+WRONG = growing(
+    "Forgets its first token with the third{doc}.",
+    """\
         if {when}:
             self.keys, self.values = self.keys[:, :, 1:], self.values[:, :, 1:]
         return self.keys, self.values
-'''
+""",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -2,19 +2,18 @@
 
 import json
 import re
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
 from click.testing import CliRunner
-from rich.console import Console
 from rich.text import Text
+from sample_run import RUN, SAMPLE, flat, printed
 
 from kvlaw.conformance.check import Plan, Progress
 from kvlaw.conformance.cli import cli
-from kvlaw.conformance.event_file import read_events, rescue
+from kvlaw.conformance.event_file import rescue
 from kvlaw.conformance.events import (
     ClauseJudged,
     ClauseOutcome,
@@ -37,20 +36,8 @@ from kvlaw.conformance.reports.terminal import SEVERAL, clause_table, failure_bl
 from kvlaw.conformance.reports.unbroken import Kept, whole
 from kvlaw.spec.text_form import parse
 
-SAMPLE = Path(__file__).parent / "report_samples" / "run.ndjson"
-RUN = gather(read_events(SAMPLE))
 NAME = "py:acme.cache:RingCache --set array=numpy --map window=max_size"
 READERS = ("terminal", "junit", "markdown", "html")
-
-
-def printed(thing: object, width: int = 100) -> str:
-    out = StringIO()
-    Console(file=out, width=width, color_system=None).print(thing)
-    return out.getvalue()
-
-
-def flat(text: str) -> str:
-    return " ".join(text.replace("│", " ").split())
 
 
 def sample(**fixed: int) -> RunReport:

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from attrs import evolve
 from click.testing import CliRunner
+from homemade_caches import growing
 from rich.console import Console
+from sample_run import RUN, flat, printed
 
 from kvlaw.conformance.checks_read import READ_CHECKS, sight_words
 from kvlaw.conformance.checks_state import STATE_CHECKS
 from kvlaw.conformance.cli import cli
 from kvlaw.conformance.cli_progress import Lines
 from kvlaw.conformance.corpus import entries_for
-from kvlaw.conformance.event_file import read_events
 from kvlaw.conformance.events import (
     ClauseJudged,
     ClauseOutcome,
@@ -31,7 +32,7 @@ from kvlaw.conformance.reports.failure_text import headline, text_block
 from kvlaw.conformance.reports.forms import FORMS
 from kvlaw.conformance.reports.legend import legend
 from kvlaw.conformance.reports.mishaps import mishap_of
-from kvlaw.conformance.reports.run import TargetReport, gather
+from kvlaw.conformance.reports.run import TargetReport
 from kvlaw.conformance.reports.terminal import clause_table, failure_block, print_target
 from kvlaw.conformance.reports.unasked import arithmetic, not_offered
 from kvlaw.conformance.reports.wording import FIELDS, aside, demanded, shown, told
@@ -42,19 +43,7 @@ from kvlaw.spec.contract import CAPABILITIES
 from kvlaw.spec.observations import Observation
 from kvlaw.spec.text_form import parse, write
 
-SAMPLE = Path(__file__).parent / "report_samples" / "run.ndjson"
-RUN = gather(read_events(SAMPLE))
 FAILURE = RUN.targets[0].failures[0]
-
-
-def printed(thing: object, width: int = 100) -> str:
-    out = StringIO()
-    Console(file=out, width=width, color_system=None).print(thing)
-    return out.getvalue()
-
-
-def flat(text: str) -> str:
-    return " ".join(text.replace("│", " ").split())
 
 
 # One demand at a step.
@@ -212,22 +201,9 @@ def test_a_call_without_an_answer_is_told_before_its_clause(expected: str, obser
         assert ("harged to VIS-1" in flat(FORMS[form](run))) == (sentence is not None)
 
 
-HANGS = '''
-import time
-
-import numpy as np
-
-
-class Cache:
-    """Hangs where it is to drop a negative number of positions."""
-
-    def __init__(self):
-        self.keys, self.values, self.offset = None, None, 0
-
-    def update_and_fetch(self, keys, values):
-        past = () if self.keys is None else (self.keys,), () if self.values is None else (self.values,)
-        self.keys, self.values = np.concatenate([*past[0], keys], 2), np.concatenate([*past[1], values], 2)
-        self.offset += keys.shape[2]
+HANGS = growing(
+    "Hangs where it is to drop a negative number of positions.",
+    """\
         return self.keys.copy(), self.values.copy()
 
     def is_trimmable(self):
@@ -237,7 +213,9 @@ class Cache:
         if n < 0:
             time.sleep(60)
         return 0
-'''
+""",
+    "time",
+)
 
 
 def test_a_hang_is_told_with_the_limit_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

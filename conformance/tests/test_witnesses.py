@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
+from expected_entries import HOLDS, STALE
 
 from kvlaw.conformance.adapter import AdapterSubject
 from kvlaw.conformance.check import Plan, check, counted
@@ -240,17 +241,6 @@ def run(*arguments: str) -> Result:
 
 def listed(folder: Path, *entries: str) -> None:
     (folder / "kvlaw-expectations.toml").write_text("# ours\n\n" + "\n".join(entries))
-
-
-HOLDS = """\
-[[expected]]
-target = "ring"
-clause = "TRIM-4"
-trace = "ring window=1 ; decode ; trim 1"
-reason = "obeyed until 2.0"
-link = "https://example.org/12"
-"""
-STALE = HOLDS.replace("TRIM-4", "POS-2").replace("ring window=1 ; decode ; trim 1", "ring window=1 ; decode")
 
 
 def test_an_unchanged_file_keeps_a_check_green(project: Path):

@@ -102,11 +102,7 @@ def opening(config: Config) -> None:
 def calling(call: Call) -> None:
     """Note a call that is about to be made."""
     if _boxes:
-        _boxes[0].goes_on(_told(call))
-
-
-def _told(call: Call) -> str:
-    return f" ; {write_call(call)}"
+        _boxes[0].goes_on(f" ; {write_call(call)}")
 
 
 def read(path: Path) -> Trace | None:

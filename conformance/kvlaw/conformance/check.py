@@ -13,12 +13,12 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
-from kvlaw.conformance.crashes import Crashes, is_crash
+from kvlaw.conformance.crashes import Crashes
 from kvlaw.conformance.database import reached
 from kvlaw.conformance.expectations.outcomes import accounted
 from kvlaw.conformance.expectations.steering import Known
 from kvlaw.conformance.expectations.witnesses import Witness, replayed
-from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.failures import Failure, is_crash
 from kvlaw.conformance.interrupts import ending
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.machines.policies import fitting, served, told_of
@@ -186,7 +186,7 @@ class _Run:
     def shorten(self) -> None:
         """Shorten the trace of each failure that was found, one of each clause and kind; a crash stays as it is."""
         whole = not (self.interrupted or self.stopped)
-        found = [failure for failure in self._found().values() if whole and not is_crash(failure)]
+        found = [failure for failure in self._found().values() if whole and not is_crash(failure.divergence)]
 
         def told(index: int, _: Any) -> None:
             self._tell(f"shortening {found[index].clause}", found[index].trace.config.kind)

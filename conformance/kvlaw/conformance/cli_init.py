@@ -18,7 +18,8 @@ from kvlaw.conformance.cli_options import (
     with_target_options,
 )
 from kvlaw.conformance.cli_targets import FAILS, progressing, ready
-from kvlaw.conformance.init.outlook import counted, left_to_do
+from kvlaw.conformance.counting import counted
+from kvlaw.conformance.init.outlook import left_to_do
 
 if TYPE_CHECKING:
     from kvlaw.conformance.expectations.learn import Learnt

@@ -85,8 +85,7 @@ class Asked:
 def open_named(target: str, chosen: Chosen) -> "tuple[Opened, Profile | None]":
     """Open a target as it is configured, and give the profile that is configured for it."""
     known = _configured(target)
-    name, as_configured = named(target, chosen)
-    return as_configured.open(name), known.profile
+    return _with_its_options(known, chosen).open(known.target), known.profile
 
 
 def named(target: str, chosen: Chosen) -> tuple[str, Chosen]:
@@ -95,10 +94,14 @@ def named(target: str, chosen: Chosen) -> tuple[str, Chosen]:
     Options of the command line win.
     """
     known = _configured(target)
+    return known.target, _with_its_options(known, chosen)
+
+
+def _with_its_options(known: "TargetSettings", chosen: Chosen) -> Chosen:
     settings = {**known.set, **chosen.settings}
     if len(known.kinds) == 1:
         settings.setdefault("kind", known.kinds[0])
-    return known.target, Chosen(settings, {**known.map, **chosen.mapping})
+    return Chosen(settings, {**known.map, **chosen.mapping})
 
 
 def _configured(target: str) -> "TargetSettings":
@@ -113,11 +116,11 @@ def _configured(target: str) -> "TargetSettings":
 
 def _check_name(job: "Job") -> None:
     """End with a usage error for a name or an option that no target can have, before anything is played."""
-    from kvlaw.conformance.opening import full_name
-    from kvlaw.conformance.subjects.targets import TargetError, check_name
+    from kvlaw.conformance.opening import check_named
+    from kvlaw.conformance.subjects.targets import TargetError
 
     try:
-        check_name(full_name(job.target), {name: str(value) for name, value in job.settings.items()}, job.mapping)
+        check_named(job.target, job.settings, job.mapping)
     except TargetError as error:
         raise refusal(error) from None
 

@@ -5,7 +5,7 @@ import sys
 import click
 
 from kvlaw.conformance.cli_options import chosen_by, console, refusal, with_target_options
-from kvlaw.conformance.cli_project import named, open_named
+from kvlaw.conformance.cli_project import named
 
 
 @click.group()
@@ -48,11 +48,10 @@ def serve(target: str, settings: tuple[str, ...], mapping: tuple[str, ...]) -> N
     """Answer the testee protocol on stdin and stdout for TARGET, as in builtin:mlx_impl.ring or py:acme:Ring."""
     from kvlaw.conformance.testee.serve import serve as answer
 
-    chosen = chosen_by(settings, mapping)
-    known, _ = named(target, chosen)
+    known, chosen = named(target, chosen_by(settings, mapping))
     if known.startswith("cmd:"):
         raise click.UsageError(f"{known} is served by itself: serve a builtin:, py: or fault: target")
-    opened, _ = open_named(target, chosen)
+    opened = chosen.open(known)
     answer(opened.subject, opened.name, opened.kinds)
 
 

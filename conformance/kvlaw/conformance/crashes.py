@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import define, evolve, field
 
 from kvlaw.conformance.blackbox import lines, read
-from kvlaw.conformance.failures import ENDED, Failure
+from kvlaw.conformance.failures import Failure, is_crash
 from kvlaw.conformance.lockstep import Lockstep, Step
 from kvlaw.conformance.parts import Ended, Plan, Task
 from kvlaw.conformance.processes import WorkerError
@@ -53,11 +53,6 @@ class _Dying:
 
     def close(self) -> None:
         self.inner.close()
-
-
-def is_crash(failure: Failure) -> bool:
-    """Say whether a failure ended the process in which it was found."""
-    return failure.divergence.observed.startswith(f"error {ENDED}")
 
 
 def steps_of(failure: Failure, plan: Plan, capabilities: frozenset[str]) -> tuple[Step, ...]:
@@ -116,7 +111,7 @@ class Crashes:
     @property
     def trouble(self) -> Counter[str]:
         """Say how often a process ended, and what was left out for that."""
-        count = sum(map(is_crash, self.found))
+        count = sum(is_crash(failure.divergence) for failure in self.found)
         return Counter({_LEFT_OUT: count} if count else {})
 
     def close(self) -> None:
@@ -147,4 +142,4 @@ class Crashes:
         return evolve(task, instead=Ended(going or Findings()))
 
 
-__all__ = ["MOST", "Crashes", "crash_of", "is_crash", "steps_of"]
+__all__ = ["MOST", "Crashes", "crash_of", "steps_of"]

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
+from kvlaw.conformance.counting import counted
 from kvlaw.spec.trace import Trace
 
 CUT_OFF = "the record was cut off"
@@ -169,7 +170,7 @@ class FailureFound:
     def size(self) -> str:
         """Say how long its trace is, and whether it is known to be the shortest."""
         calls = len(self.trace.calls)
-        return f"{'shortest' if self.minimal else 'a'} trace, {calls} call{'' if calls == 1 else 's'}"
+        return f"{'shortest' if self.minimal else 'a'} trace, {counted(calls, 'call')}"
 
     @property
     def replay(self) -> str:

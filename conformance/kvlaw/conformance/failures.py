@@ -12,6 +12,11 @@ ENDED = "its process ended by "
 """How the message begins of a call that ended the process in which a cache ran."""
 
 
+def is_crash(divergence: Divergence) -> bool:
+    """Say whether a call ended the process in which a cache ran."""
+    return divergence.observed.startswith(f"error {ENDED}")
+
+
 class ConformanceFailure(AssertionError):  # a failed test, as pytest names them
     """A cache breaks a clause; the subclass names which."""
 

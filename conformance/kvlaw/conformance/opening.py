@@ -83,6 +83,13 @@ def full_name(text: str) -> str:
     return f"py:{text}" if colon and rest and scheme not in OPTIONS else text
 
 
+def check_named(text: str, settings: Mapping[str, Any], mapping: Mapping[str, str]) -> None:
+    """Raise ``TargetError`` for a name or a setting that no target can have; nothing is opened, imported or read."""
+    from kvlaw.conformance.subjects.targets import check_name
+
+    check_name(full_name(text), {name: str(value) for name, value in settings.items()}, mapping)
+
+
 def name_of(target: Any) -> str:
     """Name an object: by where it can be imported from, else by its type."""
     importable = inspect.isclass(target) or inspect.isroutine(target)
@@ -162,4 +169,4 @@ def _written(fixed: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in fixed.items())
 
 
-__all__ = ["FIXABLE", "Opened", "SettingError", "full_name", "name_of", "open_any"]
+__all__ = ["FIXABLE", "Opened", "SettingError", "check_named", "full_name", "name_of", "open_any"]

@@ -6,7 +6,7 @@ they find adds up (``Findings``); so one process, two, or the shards of a matrix
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -280,39 +280,42 @@ class Player:
         own: tuple[Trace, ...] | None = getattr(self.subject, "traces", None)
         if own is not None:  # it has answers to no others
             for trace in own if part.stage == "stored traces" else ():
-                if trace.config.kind == part.kind and self._chosen(trace.config):
+                if trace.config.kind == part.kind and self._is_played(trace, part):
                     session.play(trace)
         elif part.machine is not None:
             machine = bind(part.machine, session, part.kind, dict(self.plan.fixed))
             play(machine, part.examples, part.steps, part.seed)
         elif part.stage == "shared traces":
             for trace in part.shared:
-                if self._chosen(trace.config) and not _begins(trace, part.avoided):
+                if self._is_played(trace, part):
                     with suppress(UnknownObjectError):  # somebody else's text: nobody can be asked it
                         session.play_shared(trace)
         else:
-            self._play_stored(part.kind, session, part.avoided)
+            self._play_stored(part, session)
 
-    def _play_stored(self, kind: Kind, session: Session, avoided: tuple[Trace, ...]) -> None:
-        fixed, capabilities = self.plan.fixed, session.subject.capabilities
+    def _play_stored(self, part: Part, session: Session) -> None:
+        kind, fixed, capabilities = part.kind, self.plan.fixed, session.subject.capabilities
         policies = served(session.subject, capabilities)
         for entry in entries_for(kind, capabilities, self.plan.profile, policies):
-            if self._chosen(entry.trace.config) and not _begins(entry.trace, avoided):
+            if self._is_played(entry.trace, part):
                 session.play(entry.trace, entry.expect)
         window = fixed.get("sinks", 0) + 3 if kind in WINDOWED else None
         plain = Config(kind, window, kv_heads=1, groups=1)
         swept = () if kind in RECURRENT_KINDS else sweep(plain, policies, fixed)
         for config in swept:
             swept_by = Trace(config, (AppendWindow(length=2), AppendDecode(), AppendDecode(), LookAt()))
-            if self._chosen(config) and not _begins(swept_by, avoided):
+            if self._is_played(swept_by, part):
                 session.sweep(swept_by)
         if "files" in capabilities and kind in SERIAL_KINDS:
             for config in (plain,) if "dense" in policies else swept[:1]:
-                if self._chosen(config):
-                    _spoil_files(session, config, avoided)
+                for trace in _spoiling(config):
+                    if self._is_played(trace, part):
+                        session.play(trace)
 
-    def _chosen(self, config: Config) -> bool:
-        return all(getattr(config, name) == value for name, value in self.plan.fixed.items())
+    def _is_played(self, trace: Trace, part: Part) -> bool:
+        """Say whether a trace has the fields that are fixed, and does not begin as one that the part avoids."""
+        chosen = all(getattr(trace.config, name) == value for name, value in self.plan.fixed.items())
+        return chosen and not _begins(trace, part.avoided)
 
 
 def _begins(trace: Trace, avoided: tuple[Trace, ...]) -> bool:
@@ -336,13 +339,11 @@ def _has(trace: Trace, one: Trace) -> bool:
     return any(call.verb == verb for call in trace.calls[first:])
 
 
-def _spoil_files(session: Session, config: Config, avoided: tuple[Trace, ...]) -> None:
+def _spoiling(config: Config) -> Iterator[Trace]:
     """Load a file that was spoilt, in each way: they are few, and most are a clause of their own."""
     for how in DAMAGES:
         spoilt = (SpoilFile(on="f1", how=how), Load(on="f1", as_="c1"))
-        trace = Trace(config, (AppendWindow(length=2), Save(as_="f1"), *spoilt))
-        if not _begins(trace, avoided):
-            session.play(trace)
+        yield Trace(config, (AppendWindow(length=2), Save(as_="f1"), *spoilt))
 
 
 Open = Callable[[], Subject]

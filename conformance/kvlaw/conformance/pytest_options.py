@@ -32,17 +32,12 @@ def check_options(config: pytest.Config) -> None:
     if target is None:
         return
     from kvlaw.conformance.configuration import ConfigurationError
-    from kvlaw.conformance.opening import full_name
+    from kvlaw.conformance.opening import check_named
     from kvlaw.conformance.pytest_project import configured
     from kvlaw.conformance.subjects.errors import TargetError
-    from kvlaw.conformance.subjects.targets import check_name
 
     try:
-        check_name(
-            full_name(configured(config.rootpath, target)),
-            {name: str(value) for name, value in chosen.settings.items()},
-            chosen.mapping,
-        )
+        check_named(configured(config.rootpath, target), chosen.settings, chosen.mapping)
     except (TargetError, ConfigurationError) as error:
         raise pytest.UsageError(f"--kvlaw-target {target}: {error}") from None
 

@@ -12,8 +12,8 @@ from attrs import define, evolve
 
 from kvlaw.conformance.check import Plan
 from kvlaw.conformance.check import replay as walk
-from kvlaw.conformance.crashes import is_crash, steps_of
-from kvlaw.conformance.failures import Failure
+from kvlaw.conformance.crashes import steps_of
+from kvlaw.conformance.failures import Failure, is_crash
 from kvlaw.conformance.guard import Patience
 from kvlaw.conformance.lockstep import Step
 from kvlaw.conformance.session import StoppedError
@@ -35,7 +35,7 @@ class Rerun:
 
     def again(self, failure: Failure) -> tuple[Failure, tuple[Step, ...]]:
         """Walk a failure; give it as it shows itself now, and its steps, or none for want of memory."""
-        if is_crash(failure):
+        if is_crash(failure.divergence):
             return failure, steps_of(failure, self.plan, self.subject.capabilities)
         hangs = NO_ANSWER in failure.divergence.observed
         patience: Patience | None = getattr(self.subject, "patience", None)

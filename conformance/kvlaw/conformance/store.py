@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import asdict, frozen
 
 from kvlaw.conformance.compare import Divergence
-from kvlaw.conformance.failures import ENDED, Failure
+from kvlaw.conformance.failures import Failure, is_crash
 from kvlaw.conformance.guard import printable
 from kvlaw.spec.clauses import PROFILES, Profile, load_clauses
 from kvlaw.spec.nearest import nearest
@@ -45,7 +45,7 @@ class Stored:
     @property
     def crashed(self) -> bool:
         """Whether it ended the process in which it was found."""
-        return self.found is not None and self.found.observed.startswith(f"error {ENDED}")
+        return self.found is not None and is_crash(self.found)
 
     @property
     def words(self) -> list[str]:

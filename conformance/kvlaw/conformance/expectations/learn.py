@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from attrs import evolve, frozen
 
 from kvlaw.conformance.check import OnFailure, Plan, Report, check
+from kvlaw.conformance.counting import counted
 from kvlaw.conformance.expectations.entries import Expected
 from kvlaw.conformance.expectations.tell import Teller
 from kvlaw.conformance.expectations.witnesses import Witness, replayed
@@ -99,7 +100,7 @@ def learn(
 
 
 def _counts(found: int, outdated: int) -> str:
-    counts = [f"{found} failure{'' if found == 1 else 's'} found"]
+    counts = [f"{counted(found, 'failure')} found"]
     if outdated:
         counts += [f"{outdated} {'entry is' if outdated == 1 else 'entries are'} not as listed"]
     return ", ".join(counts)

@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kvlaw.conformance.counting import counted
+
 if TYPE_CHECKING:
     from kvlaw.conformance.expectations.learn import Learnt
-
-
-def counted(number: float, what: str) -> str:
-    """Write a number with what it counts."""
-    return f"{number:g} {what}{'' if number == 1 else 's'}"
 
 
 def left_to_do(learnt: "Learnt", listed: int, minutes: float) -> Iterator[str]:
@@ -26,4 +23,4 @@ def left_to_do(learnt: "Learnt", listed: int, minutes: float) -> Iterator[str]:
     yield "next  commit the three files"
 
 
-__all__ = ["counted", "left_to_do"]
+__all__ = ["left_to_do"]

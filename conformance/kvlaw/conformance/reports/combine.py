@@ -21,7 +21,7 @@ from kvlaw.conformance.events import (
     WitnessReplayed,
 )
 from kvlaw.conformance.reports.outcomes import look_of
-from kvlaw.conformance.reports.run import RunReport, TargetReport
+from kvlaw.conformance.reports.run import RunReport, TargetReport, fields_words
 from kvlaw.conformance.reports.words import clean
 
 EXIT_CODES: dict[VerdictWord, int] = {
@@ -49,12 +49,11 @@ class Part:
     def conditions(self) -> tuple[tuple[str, str], ...]:
         """What has to be the same in all parts of one result."""
         started = self.report.started
-        fixed = " ".join(f"{name}={value}" for name, value in sorted(started.fixed.items()))
         facts = {
             "profile": started.profile,
             "spec": started.spec or dict(self.versions).get("spec", ""),  # unpinned: by the newest that it knew
             "kinds": " ".join(sorted(started.kinds)),
-            "fixed": fixed,
+            "fixed": fields_words(started.fixed),
         }
         return (*facts.items(), *(version for version in self.versions if version[0] != "spec"))
 

@@ -5,6 +5,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from kvlaw.conformance.counting import counted
 from kvlaw.conformance.events import WitnessReplayed
 from kvlaw.conformance.reports.outcomes import look_of
 from kvlaw.conformance.reports.run import TargetReport
@@ -41,7 +42,7 @@ def but_for(report: TargetReport) -> str:
     count = len(report.expected())
     if not count or report.end.verdict in ("violations", "stale expectations"):
         return ""
-    return f" but for {count} expected failure{'' if count == 1 else 's'}"
+    return f" but for {counted(count, 'expected failure')}"
 
 
 def unreached(report: TargetReport) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import groupby
 
+from kvlaw.conformance.counting import counted
 from kvlaw.conformance.events import FailureFound, StepShown
 from kvlaw.conformance.reports.failure_text import charged, legend_lines, shared_rule, swept, title, try_command
 from kvlaw.conformance.reports.html_text import Anchors, code, inline, prose, text
@@ -105,8 +106,8 @@ def _wrong(strips: list[Drawn]) -> Iterator[str]:
 
 def _opens(config: Config) -> str:
     """Say what the first call makes."""
-    what = f"a new group with {_count(config.row_count, 'row')}" if config.is_rows else "a new, empty cache"
-    newest = f"the newest {_count(config.window, 'token')}" if config.window != 1 else "the newest token"
+    what = f"a new group with {counted(config.row_count, 'row')}" if config.is_rows else "a new, empty cache"
+    newest = f"the newest {counted(config.window or 0, 'token')}" if config.window != 1 else "the newest token"
     facts = [f"keeps {newest}" if config.window is not None else "keeps every token"]
     facts = ["holds the state of a recurrent layer"] if config.is_recurrent else facts
     pinned = "the first token" if config.sinks == 1 else f"the first {config.sinks} tokens"
@@ -114,10 +115,6 @@ def _opens(config: Config) -> str:
     facts += [f"stores codes of {config.bits} bits"] if config.bits is not None else []
     facts += ["nothing is looked at before the end"] if config.look == "last" else []
     return f"{what}: {', '.join(facts)}"
-
-
-def _count(number: int | None, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _more(failure: FailureFound, fixed: str) -> Iterator[str]:

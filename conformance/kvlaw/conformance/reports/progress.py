@@ -1,5 +1,6 @@
 """One line that says what is going on, from an event of progress."""
 
+from kvlaw.conformance.counting import counted
 from kvlaw.conformance.events import Event, Progressed
 
 
@@ -7,13 +8,9 @@ def line(event: Event) -> str:
     """Say what is going on; an empty text for an event that is no progress."""
     if not isinstance(event, Progressed):
         return ""
-    failed = f", {_counted(event.failures, 'clause')} broken" if event.failures else ""
+    failed = f", {counted(event.failures, 'clause')} broken" if event.failures else ""
     part = f", {event.done} of {event.parts} parts done" if event.parts else ""
-    return f"{event.kind}: {event.stage}, {_counted(event.calls, 'call')}{part}{failed}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{event.kind}: {event.stage}, {counted(event.calls, 'call')}{part}{failed}"
 
 
 __all__ = ["line"]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
+from kvlaw.conformance.counting import counted
 from kvlaw.conformance.events import (
     CUT_OFF,
     ClauseJudged,
@@ -61,8 +62,8 @@ class TargetReport:
         """Say how much was played, and in how long; of a record that was cut off only what it tells."""
         end = self.end
         if end.counted and self.ended is not None:
-            return f"{_count(end.traces, 'trace')}, {_count(end.calls, 'call')} in {end.seconds:.1f} s"
-        known = [_count(number, word) for number, word in ((end.traces, "trace"), (end.calls, "call")) if number]
+            return f"{counted(end.traces, 'trace')}, {counted(end.calls, 'call')} in {end.seconds:.1f} s"
+        known = [counted(number, word) for number, word in ((end.traces, "trace"), (end.calls, "call")) if number]
         told = f"at least {', '.join(known)}" if known else "how much is not known"
         return f"{told}; {CUT_OFF if self.ended is not None else 'the check goes on'}, so the rest is not known"
 
@@ -114,7 +115,12 @@ class RunReport:
 
 def fixed_words(fixed: Mapping[str, object]) -> str:
     """Say which configuration fields every trace has; nothing where none is fixed."""
-    return f"fixed {' '.join(f'{name}={value}' for name, value in sorted(fixed.items()))}" if fixed else ""
+    return f"fixed {fields_words(fixed)}" if fixed else ""
+
+
+def fields_words(fixed: Mapping[str, object]) -> str:
+    """Write configuration fields as on the command line, by name."""
+    return " ".join(f"{name}={value}" for name, value in sorted(fixed.items()))
 
 
 def gather(events: Iterable[Event]) -> RunReport:
@@ -133,10 +139,6 @@ def gather(events: Iterable[Event]) -> RunReport:
     if run is None:
         raise ValueError("a run begins with run_started")
     return evolve(run, targets=tuple(map(_all_judged, reports.values())))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _all_judged(report: TargetReport) -> TargetReport:
@@ -160,4 +162,4 @@ def _told(report: TargetReport, event: FailureFound | WitnessReplayed | ClauseJu
     return evolve(report, ended=event)
 
 
-__all__ = ["RunReport", "TargetReport", "fixed_words", "gather"]
+__all__ = ["RunReport", "TargetReport", "fields_words", "fixed_words", "gather"]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from kvlaw.conformance.counting import counted
 from kvlaw.conformance.events import ClauseJudged
 from kvlaw.conformance.reports.run import TargetReport
 
@@ -63,11 +64,7 @@ def not_offered(report: TargetReport) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     others = len(unasked) - len(lacking)
     beside = f", and {others} for other kinds of cache" if others else ""
-    return f"{', '.join(named)}{more} ({_count(len(lacking))} not asked{beside}" if lacking else ""
-
-
-def _count(number: int) -> str:
-    return f"{number} clause{'' if number == 1 else 's'}"
+    return f"{', '.join(named)}{more} ({counted(len(lacking), 'clause')} not asked{beside}" if lacking else ""
 
 
 def families(clauses: Sequence[ClauseJudged]) -> Iterable[tuple[str, list[ClauseJudged]]]:

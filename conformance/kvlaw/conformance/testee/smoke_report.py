@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kvlaw.conformance.counting import counted
 from kvlaw.conformance.testee.smoke_steps import Tried
 
 _STYLES = {"ok": "green", "wrong": "bold red", "not tried": "yellow"}
@@ -20,7 +21,7 @@ def print_smoke(console: Console, target: str, steps: list[Tried]) -> int:
         console.print(told, style="green", markup=False, soft_wrap=True)  # a command is pasted as one line
         return 0
     tried = sum(step.word != "not tried" for step in steps)
-    told = f"{len(wrong)} of {tried} step{'' if tried == 1 else 's'} went wrong"
+    told = f"{len(wrong)} of {counted(tried, 'step')} went wrong"
     left = f", {len(steps) - tried} could not be tried" if tried < len(steps) else ""
     console.print(f"{target}: {told}{left}", style="red", markup=False, soft_wrap=True)
     return 1
